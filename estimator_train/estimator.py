@@ -430,7 +430,9 @@ class Estimator:
         Args:
           export_dir_base: directory in which to create the SavedModel's directory, whose name is the time in Unix
             seconds.
-          serving_input_receiver_fn: function without arguments that returns an `export.ServingInputReceiver`.
+          serving_input_receiver_fn: function without arguments that returns an `export.ServingInputReceiver`. The
+            default signature of most heads takes serialized tf.Examples, for which there is
+            `export.build_parsing_serving_input_receiver_fn`; with a raw receiver, use the signature "predict".
           assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
           as_text: whether to write saved_model.pbtxt instead of saved_model.pb.
           checkpoint_path: path prefix of the checkpoint; None means the newest.

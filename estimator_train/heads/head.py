@@ -30,6 +30,25 @@ class Head(abc.ABC):
         def model_fn(features, labels, mode):
             logits = tf.compat.v1.layers.dense(features["x"], head.logits_dimension)
             return head.create_estimator_spec(features, mode, logits, labels, tf.compat.v1.train.AdamOptimizer())
+
+    A head of your own defines `name`, `logits_dimension` and `loss_reduction`, as attributes or properties, and four
+    methods. It also works in `DNNEstimator` and the other estimators that take a head:
+
+        class HuberHead(et.Head):
+            name, logits_dimension, loss_reduction = None, 1, "sum_over_batch_size"
+
+            def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+                return tf.add_n([tf.compat.v1.losses.huber_loss(labels, logits), *(regularization_losses or [])])
+
+            def predictions(self, logits, keys=None):
+                return {"predictions": logits}
+
+            def metrics(self, regularization_losses=None):
+                return {"mae": tf_keras.metrics.MeanAbsoluteError()}
+
+            def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+                eval_metrics["mae"].update_state(labels, logits)
+                return eval_metrics
     """
 
     @property
@@ -39,7 +58,7 @@ class Head(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str | None:
-        """Suffix of the metrics' keys, or None."""
+        """The name in a `MultiHead`, which the keys of the head's metrics then end with, as in "mae/NAME"; or None."""
 
     @property
     @abc.abstractmethod
@@ -49,7 +68,7 @@ class Head(abc.ABC):
     @property
     @abc.abstractmethod
     def loss_reduction(self) -> str:
-        """How the losses of a batch are reduced to one: a str, as for `SingleHead`."""
+        """How the losses of a batch are reduced to one: "sum" or "sum_over_batch_size"."""
 
     @abc.abstractmethod
     def loss(
@@ -64,11 +83,11 @@ class Head(abc.ABC):
 
     @abc.abstractmethod
     def predictions(self, logits: Any, keys: Iterable[Any] | None = None) -> dict[Any, tf.Tensor]:
-        """Returns a dict of str to tensors: the predictions named by `keys`, or all."""
+        """Returns a dict of str to tensors [batch, ...]: the predictions named by `keys`, or all."""
 
     @abc.abstractmethod
     def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
-        """Returns a dict of str to new Keras metrics."""
+        """Returns a dict of str to new metrics of tf_keras."""
 
     @abc.abstractmethod
     def update_metrics(
@@ -100,24 +119,32 @@ class Head(abc.ABC):
           mode: one of `ModeKeys`.
           logits: as described for the class.
           labels: as the subclass requires; not needed in PREDICT.
-          optimizer: a v1 or tf_keras optimizer.
-          trainable_variables: list or tuple of the variables to train; None means all, for v1 optimizers only.
+          optimizer: a v1 or tf_keras optimizer; only used in TRAIN.
+          trainable_variables: list or tuple of the variables to train; None means all, for v1 optimizers only. A Keras
+            optimizer needs them, such as `tf.compat.v1.trainable_variables()`.
           train_op_fn: function of the loss that returns the train_op. TRAIN needs either this or `optimizer`.
           update_ops: list or tuple of ops to run in each training step, such as batch normalization's.
           regularization_losses: list of scalar tensors.
 
         Raises:
-          ValueError: If labels, weights and logits do not match, or if not exactly one of `optimizer` and `train_op_fn`
-            is given.
+          ValueError: If labels, weights and logits do not match, if not exactly one of `optimizer` and `train_op_fn`
+            is given, or if a method of the subclass returns something else than it should.
         """
+        if mode != ModeKeys.TRAIN:
+            optimizers.forget(optimizer)
         with v1.name_scope(self.name, "head"):
             predictions = self.predictions(logits)
             if mode == ModeKeys.PREDICT:
                 return EstimatorSpec(mode, predictions, export_outputs=self._serving_outputs(predictions))
             loss = self.loss(labels, logits, features, mode, regularization_losses)
+            shape = tf.convert_to_tensor(loss).shape
+            if shape.rank and shape.num_elements() != 1:
+                raise ValueError(f"{type(self).__name__}.loss must return a scalar, not a tensor of shape {shape}")
             if mode == ModeKeys.EVAL:
                 metrics = self.metrics(regularization_losses)
                 metrics = self.update_metrics(metrics, features, logits, labels, regularization_losses)
+                if metrics is None:
+                    raise ValueError(f"{type(self).__name__}.update_metrics must return the metrics, not None")
                 return EstimatorSpec(mode, predictions, loss, eval_metric_ops=metrics)
         self._summarize(MetricKeys.LOSS, loss)
         if regularization_losses:

@@ -30,7 +30,7 @@ class MultiHead(Head):
       head_weights: iterable with a factor for each head's loss; None means 1 for all.
 
     Raises:
-      ValueError: If there are no heads, a head has no name, or the number of weights differs.
+      ValueError: If there are no heads, a head has no name, two have the same, or the number of weights differs.
     """
 
     def __init__(self, heads: Iterable[Head], head_weights: Iterable[float] | None = None) -> None:
@@ -46,6 +46,9 @@ class MultiHead(Head):
         for head in self._heads:
             if head.name is None:
                 raise ValueError(f"All given heads must have name specified. Given: {head}")
+        names = [head.name for head in self._heads]
+        if len(set(names)) < len(names):
+            raise ValueError(f"All given heads must have different names. Given: {names}")
 
     @property
     def name(self) -> str:
@@ -98,7 +101,12 @@ class MultiHead(Head):
             keys.append(self._summary_key(MetricKeys.LOSS_REGULARIZATION))
         metrics = {key: keras.metrics.Mean(name=key) for key in keys}
         for head in self._heads:
-            metrics |= head.metrics()
+            own = head.metrics()
+            shared = sorted(own.keys() & metrics.keys())
+            if shared:  # one metric would be updated by several heads
+                mend = ", ".join(f"{key}/{head.name}" for key in shared)
+                raise ValueError(f"head {head.name} has metrics of another head, {', '.join(shared)}; call them {mend}")
+            metrics |= own
         return metrics
 
     def update_metrics(

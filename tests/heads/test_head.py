@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import Estimator, RunConfig
+from estimator_train import DNNEstimator, Estimator, RunConfig, input_fns
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.export import PredictOutput
 from estimator_train.heads import BinaryClassHead, Head, RegressionHead
@@ -52,6 +52,55 @@ def test_a_head_of_ones_own_makes_every_spec(run, evaluate):
         {}, ModeKeys.TRAIN, logits.read_value(), optimizer=keras.optimizers.SGD(1.0), trainable_variables=[logits]
     )
     assert run(spec.train_op, logits).tolist() == [[0.0, 1.0]]
+
+
+class HuberHead(Head):  # as in the docstring
+    name, logits_dimension, loss_reduction = None, 1, "sum_over_batch_size"
+
+    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+        return tf.add_n([v1.losses.huber_loss(labels, logits), *(regularization_losses or [])])
+
+    def predictions(self, logits, keys=None):
+        return {"predictions": logits}
+
+    def metrics(self, regularization_losses=None):
+        return {"mae": keras.metrics.MeanAbsoluteError()}
+
+    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+        eval_metrics["mae"].update_state(labels, logits)
+        return eval_metrics
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.Adam, keras.optimizers.legacy.Adam])
+def test_a_model_fn_may_pass_a_keras_optimizer_in_every_mode(optimizer, tmp_path):
+    def model_fn(features, labels, mode):
+        logits = v1.layers.dense(features["x"], 1, kernel_initializer=v1.zeros_initializer())
+        optimizers = {"optimizer": optimizer(0.5), "trainable_variables": v1.trainable_variables()}
+        return HuberHead().create_estimator_spec(features, mode, logits, labels, **optimizers)
+
+    estimator = Estimator(model_fn, str(tmp_path))
+    input_fn = input_fns.arrays({"x": [[1.0], [1.0]]}, [[1.0], [3.0]], batch_size=2)
+    assert estimator.train(input_fn).evaluate(input_fn) == pytest.approx(
+        {"loss": 0.75, "mae": 1, "global_step": 1}, rel=1e-5
+    )
+    assert [value["predictions"].tolist() for value in estimator.predict(input_fn)] == [[pytest.approx(1, 1e-5)]] * 2
+
+
+def test_a_head_of_ones_own_fits_into_a_canned_estimator(tmp_path):
+    estimator = DNNEstimator(HuberHead(), [2], [tf.feature_column.numeric_column("x")], str(tmp_path))
+    input_fn = input_fns.arrays({"x": [[1.0], [1.0]]}, [[1.0], [3.0]], batch_size=2)
+    assert estimator.train(input_fn).evaluate(input_fn).keys() == {"loss", "mae", "global_step"}
+
+
+def test_methods_that_return_something_else_are_named():
+    logits, labels = tf.zeros([2, 1]), tf.ones([2, 1])
+    head = HuberHead()
+    head.update_metrics = lambda *arguments: None
+    with pytest.raises(ValueError, match="HuberHead.update_metrics must return the metrics, not None"):
+        head.create_estimator_spec({}, ModeKeys.EVAL, logits, labels)
+    head.loss = lambda labels, logits, *others: labels - logits
+    with pytest.raises(ValueError, match=r"HuberHead.loss must return a scalar, not a tensor of shape \(2, 1\)"):
+        head.create_estimator_spec({}, ModeKeys.EVAL, logits, labels)
 
 
 def train_spec(**arguments):

@@ -138,6 +138,7 @@ def test_name_and_size_are_those_of_the_heads_together():
     [
         ([], None, "Must specify heads"),
         ([RegressionHead()], None, "must have name specified"),
+        ([RegressionHead(name="a"), BinaryClassHead(name="a")], None, "must have different names. Given: .'a', 'a'.$"),
         ([RegressionHead(name="a")], [1.0, 2.0], r"len\(heads\): 1. Given len\(head_weights\): 2"),
     ],
 )
@@ -165,3 +166,12 @@ def test_heads_with_different_reductions_have_none_together():
     head = MultiHead([RegressionHead(name="a"), RegressionHead(name="b", loss_reduction="sum")])
     with pytest.raises(ValueError, match="must be the same"):
         _ = head.loss_reduction
+
+
+def test_heads_that_would_share_a_metric_are_refused():
+    class Squared(RegressionHead):
+        def metrics(self, regularization_losses=None):
+            return {"mse": keras.metrics.MeanSquaredError()}
+
+    with pytest.raises(ValueError, match="head b has metrics of another head, mse; call them mse/b"):
+        MultiHead([Squared(name="a"), Squared(name="b")]).metrics()

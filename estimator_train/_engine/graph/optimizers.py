@@ -47,13 +47,22 @@ def train_op(
         op = optimizer.minimize(loss, step, trainable_variables)
     else:
         if trainable_variables is None:
-            raise ValueError("trainable_variables cannot be None with a Keras optimizer; pass the model's.")
+            raise ValueError(
+                "trainable_variables cannot be None with a Keras optimizer; pass the model's, or "
+                "tf.compat.v1.trainable_variables()."
+            )
         _check_is_sequence(trainable_variables, "trainable_variables")
         optimizer = _as_legacy(optimizer)
         if counts_steps:
             _count_in(v1.train.get_or_create_global_step(), optimizer)
         (op,) = optimizer.get_updates(_per_replica(loss), trainable_variables)
     return with_update_ops(op, update_ops)
+
+
+def forget(optimizer: Optimizer | None) -> None:
+    """Removes the variables of an optimizer that does not train from the graph's, because no checkpoint has them."""
+    if isinstance(optimizer, keras.optimizers.Optimizer):  # the others have none before they train
+        _forget_variables(optimizer, but=None)
 
 
 def copied(optimizer: keras.optimizers.legacy.Optimizer) -> keras.optimizers.legacy.Optimizer:
@@ -137,9 +146,10 @@ def _learning_rate(
 
 
 def _forget_variables(
-    optimizer: keras.optimizers.Optimizer, but: keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float
+    optimizer: keras.optimizers.Optimizer,
+    but: keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float | None,
 ) -> None:
-    """Removes the variables of `optimizer`, which its twin replaces, from the graph's variables to initialize and save.
+    """Removes the variables of `optimizer`, except `but`, from the graph's variables to initialize and save.
 
     The learning-rate variable of a schedule could not be initialized anyway: its value depends on the step variable,
     which may not be initialized yet.
