@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from estimator_train import estimator_v1
 from estimator_train._engine.model_fn import argument_names
 from estimator_train._engine.types import MetricFn
 from estimator_train.estimator import Estimator
@@ -34,4 +35,5 @@ def add_metrics(estimator: Estimator, metric_fn: MetricFn) -> Estimator:
         raise ValueError(
             f"metric_fn ({metric_fn}) has following not expected args: {unexpected}; it can have {list(_ARGUMENTS)}."
         )
-    return Estimator(estimator._model.with_metrics(metric_fn), config=estimator.config, params=estimator.params)
+    kind = estimator_v1.Estimator if hasattr(estimator, "export_savedmodel") else Estimator
+    return kind(estimator._model.with_metrics(metric_fn), config=estimator.config, params=estimator.params)

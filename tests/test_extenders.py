@@ -5,6 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train.estimator_v1 import Estimator
 
 v1 = tf.compat.v1
 
@@ -40,6 +41,18 @@ def test_added_metrics_stand_beside_the_models(tmp_path):
     results = et.add_metrics(estimator, pairs).evaluate(input_fn)
     assert results["mae"] == pytest.approx((1 + 2 + 2) / 3)
     assert results["mean"] == 2
+
+
+def test_an_estimator_of_tensorflow_1_keeps_its_interface(tmp_path):
+    estimator = Estimator(model_fn, tmp_path).train(input_fn, steps=1)
+
+    def receiver_fn():
+        features = v1.placeholder(tf.float32, [None])
+        return et.export.TensorServingInputReceiver(features, features)
+
+    assert et.add_metrics(estimator, pairs).export_savedmodel(tmp_path / "exported", receiver_fn)
+    with pytest.raises(AttributeError, match="use export_saved_model"):
+        et.add_metrics(et.Estimator(model_fn), pairs).export_savedmodel()
 
 
 def test_keras_metrics_can_be_added_and_take_a_models_name(tmp_path):

@@ -264,7 +264,7 @@ def check_same_shapes(
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     names = old_names(saved)
     differences = [
-        f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape)} in the model"
+        f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape.as_list())} in the model"
         for variable in variables
         if (name := names.get(own := variable.name.removesuffix(":0"), own)) in saved
         and not variable.shape.is_compatible_with(saved[name])

@@ -53,7 +53,7 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     if not isinstance(result, tf.data.Dataset):
         if are_arrays(result):
             return *as_pair(result), () if offered["mode"] == ModeKeys.TRAIN else (_StopAfterBatch(),)
-        if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
+        if offered["mode"] == ModeKeys.PREDICT and not _may_end(result):
             log.warning(
                 "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
             )
@@ -61,6 +61,13 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     with tf.device("/cpu:0"):
         iterator = v1.data.make_initializable_iterator(result)
         return *as_pair(iterator.get_next()), (_StartInput(iterator.initializer),)
+
+
+def _may_end(result: Nest) -> bool:
+    """Returns whether tensors come from an iterator, whose dataset the input_fn keeps, or from a queue."""
+    tensors = [value for value in tf.nest.flatten(result) if isinstance(value, tf.Tensor)]
+    is_read = any(tensor.op.type == "IteratorGetNext" for tensor in tensors)
+    return is_read or bool(v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS))
 
 
 def _input_context(mode: str, config: RunConfig) -> tf.distribute.InputContext:
@@ -79,5 +86,8 @@ def _dataset(result: Nest | tf.data.Dataset, mode: str) -> tf.data.Dataset:
     if isinstance(result, tf.data.Dataset):
         return result
     if not are_arrays(result):
-        raise ValueError(f"input_fn must return a tf.data.Dataset under a distribution strategy, got: {result!r}")
+        raise ValueError(
+            "input_fn must return a tf.data.Dataset under a distribution strategy, not what its iterator's get_next() "
+            f"returns, got: {result!r}"
+        )
     return dataset_of_arrays(result, endless=mode == ModeKeys.TRAIN)

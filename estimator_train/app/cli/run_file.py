@@ -65,7 +65,9 @@ def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:
         raise click.ClickException(f"{model_dir}: there is no such folder; give the folder of a run")
     settings = load_settings(model_dir)
     if settings is None:
-        raise click.ClickException(f"{model_dir} holds no run: it has no run.json")
+        raise click.ClickException(
+            f"{model_dir} holds no run: it has no run.json; evaluate what a program has trained in that program"
+        )
     if trusts is not None:
         trust.check(run_file(model_dir), dataclasses.asdict(settings), trusts)
     return settings

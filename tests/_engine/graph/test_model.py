@@ -322,6 +322,14 @@ def test_tensors_make_predict_endless_which_is_warned_of(make_estimator, log_lin
     assert any("predict yields forever" in line for line in log_lines)
 
 
+def test_an_iterator_of_the_input_fn_ends_predict_without_a_warning(make_estimator, log_lines):
+    def input_fn():
+        return v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensors({"x": [1.0, 3.0]})).get_next()
+
+    assert [example["y"] for example in make_estimator().predict(input_fn)] == [0, 0]
+    assert not any("predict yields forever" in line for line in log_lines)
+
+
 @pytest.mark.parametrize("nothing", [({}, {}), (None, None)])
 def test_a_model_may_need_no_input(nothing, make_estimator):
     estimator = make_estimator(lambda features, labels, mode: mean_spec(mode, tf.constant(1.0)))
