@@ -13,7 +13,7 @@ from typing import Any
 
 _SAGEMAKER_PORT = 2223  # as TensorFlow's own resolver for SageMaker, which has no public name
 _VERTEX_JOBS = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
-_SLURM_PORTS = range(10_000, 30_000)  # below those that Linux gives out by itself
+_SLURM_PORTS = range(10_000, 30_000, 32)  # below those that Linux gives out by itself; for the tasks of a node
 
 
 def set_tf_config() -> None:
@@ -67,10 +67,11 @@ def _of_slurm() -> dict[str, Any] | None:
         return None
     import tensorflow as tf  # a process outside of srun must not wait for it
 
-    job = sum(int(os.environ.get(name) or 0) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
+    job, step = (int(os.environ.get(name) or 0) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-        port_base=_SLURM_PORTS[job % len(_SLURM_PORTS)],  # jobs that share a node need different ports
+        # Jobs and steps that share a node need different ports, and their numbers often follow each other.
+        port_base=_SLURM_PORTS[(job + 97 * step) % len(_SLURM_PORTS)],
         # It divides GPUs over the tasks of a node, and fails if there are none. That is left to srun --gpus-per-task.
         gpus_per_node=tasks,
         gpus_per_task=1,
@@ -83,7 +84,9 @@ def _of_slurm() -> dict[str, Any] | None:
     for index, address in enumerate(workers):
         places[address.rpartition(":")[0]].append(index)
     if node not in places or not str(local).isdecimal() or int(str(local)) >= len(places[node]):
-        raise ValueError(f"Slurm's task {local} of node {node} is not among {workers}; set TF_CONFIG")
+        raise ValueError(
+            f"Slurm's task SLURM_LOCALID={local} of node SLURMD_NODENAME={node} is not among {workers}; set TF_CONFIG"
+        )
     return _workers(workers, places[node][int(str(local))])
 
 

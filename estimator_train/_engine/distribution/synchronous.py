@@ -8,6 +8,7 @@ such as BatchNorm statistics; the other processes delete the files that they sav
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
@@ -62,16 +63,24 @@ def summing(strategy: tf.distribute.Strategy) -> Sums:
 
     The function returns a list of ints, the sum of each argument. It may raise LostWorkerError.
     """
-
-    @tf.function
-    def total(values: tf.Tensor) -> tf.Tensor:
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+    total = _total(strategy)
 
     def sums(*values: int | None) -> list[int]:
         with eager_mode(), explaining_lost_worker(strategy):
             return total(tf.constant([int(value or 0) for value in values], tf.int64)).numpy().tolist()
 
     return sums
+
+
+@functools.lru_cache(maxsize=1)
+def _total(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a function that sums vectors over replicas; kept, because TensorFlow warns of functions made again."""
+
+    @tf.function
+    def total(values: tf.Tensor) -> tf.Tensor:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+
+    return total
 
 
 def agreed(config: RunConfig, value: int) -> int:

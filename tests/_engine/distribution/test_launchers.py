@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import socket
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,15 @@ def slurm(nodes="n[9-10]", per_node="2,1", node="n9", local=0, job=7, tasks=3):
         "SLURMD_NODENAME": node,
         "SLURM_LOCALID": str(local),
     }
+
+
+def slurm_ports(job):
+    return [10_000 + 32 * job + task for task in range(2)]
+
+
+def is_free(port):
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) != 0
 
 
 def sagemaker(own="algo-1", hosts=("algo-2", "algo-1")):
@@ -61,7 +72,7 @@ def as_worker(addresses, index):
 
 
 def test_a_task_of_srun_finds_itself_by_its_node_whatever_the_order(tf_config):
-    addresses = ["n10:10007", "n9:10007", "n9:10008"]  # TensorFlow sorts the names
+    addresses = ["n10:10224", "n9:10224", "n9:10225"]  # TensorFlow sorts the names
     assert tf_config(slurm()) == as_worker(addresses, 1)
     assert tf_config(slurm(local=1)) == as_worker(addresses, 2)
     assert tf_config(slurm(node="n10")) == as_worker(addresses, 0)
@@ -104,8 +115,11 @@ def test_a_tf_config_that_is_set_is_kept(tf_config):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        (slurm(node="n8"), r"Slurm's task 0 of node n8 is not among \['n10:10007', .*; set TF_CONFIG"),
-        (slurm(local=2), "Slurm's task 2 of node n9 is not among"),
+        (
+            slurm(node="n8"),
+            r"SLURMD_NODENAME=n8 is not among \['n10:10224', .*; set TF_CONFIG",
+        ),
+        (slurm(local=2), "Slurm's task SLURM_LOCALID=2 of node SLURMD_NODENAME=n9 is not among"),
         (sagemaker("algo-3"), r"SM_CURRENT_HOST algo-3 is none of SM_HOSTS \['algo-1', 'algo-2'\]; set TF_CONFIG"),
         (vertex(("workerpool9", 0)), "CLUSTER_SPEC has no 'workerpool9', as Vertex AI's would, got .*; set TF_CONFIG"),
     ],
@@ -119,10 +133,8 @@ def test_variables_that_contradict_each_other_are_refused_in_one_line(variables,
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["slurm", "sagemaker", "vertex"])
 def test_two_workers_train_as_each_launcher_starts_them(launcher, tmp_path):
-    (first, second), job = free_addresses(2), None
-    while job is None:  # Slurm's ports follow each other
-        port = int(free_addresses(1)[0].rpartition(":")[2])
-        job = port - 10_000 if port < 30_000 else None
+    first, second = free_addresses(2)
+    job = next(job for job in random.sample(range(625), 625) if all(map(is_free, slurm_ports(job))))
     environments = {
         "slurm": [slurm("localhost", "2", "localhost", index, job, tasks=2) for index in range(2)],
         "sagemaker": [sagemaker("algo-1"), sagemaker("algo-2")],

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +29,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.monitor import Monitor, check_monitor
 from estimator_train.app.cli.plan import plan
-from estimator_train.app.cli.run_file import check_same, load_settings
+from estimator_train.app.cli.run_file import check_same, load_settings, load_training
 from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
@@ -79,7 +80,8 @@ class Run:
 
 def resolve(flags: SimpleNamespace) -> Run:
     """Returns the run that the flags describe; opens its dataset, which may be drawn or downloaded for it."""
-    with one_line_errors():
+    asks_tensorflow = "SLURM_PROCID" in os.environ
+    with one_line_errors(), starting_tensorflow(verbosity_of(flags)) if asks_tensorflow else contextlib.nullcontext():
         launchers.set_tf_config()
         task = this_task()
     _check_cluster(flags, task)
@@ -128,6 +130,7 @@ def check(run: Run) -> None:
         of_data = ("class_names", "label_moments") if run.missing else ()
         now = dataclasses.replace(settings, **{name: getattr(earlier, name) for name in of_data})
         check_same(dataclasses.asdict(now), dataclasses.asdict(earlier), run.model_dir)
+        _check_phases(run, earlier)
     with one_line_errors():
         for each in (settings, *(phase for phase, _ in settings.in_phases())):
             if each.model:
@@ -142,6 +145,26 @@ def check(run: Run) -> None:
         check_monitor(Monitor.of(training.monitor), settings.class_names, best)
     if run.task.is_chief:
         warn_of_lost_checkpoints(run.model_dir)
+
+
+def _check_phases(run, earlier):
+    """Rejects what would bring a run with phases back into one that it has left: the step says where it is."""
+    name = newest_checkpoint(run.model_dir)
+    step = int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
+    if not (step and run.data and earlier.phases and run.settings.phases):
+        return
+    before = dataclasses.replace(run, training=load_training(run.model_dir))
+    if before.steps_per_epoch != run.steps_per_epoch:
+        raise click.ClickException(
+            f"the --phases would end at other steps: an epoch has {run.steps_per_epoch} steps now, and had "
+            f"{before.steps_per_epoch}; resume with as many replicas times --accumulate-steps as before, "
+            f"{before.training.num_replicas * before.training.accumulate_steps}"
+        )
+    if run.last_step <= step and run.settings.phases != earlier.phases:
+        raise click.ClickException(
+            f"--phases ends at step {run.last_step}, and {run.model_dir} is at step {step}; give its earlier phases, "
+            f'too: "{earlier.phases}; {run.settings.phases}"'
+        )
 
 
 def show(run: Run) -> None:
