@@ -88,12 +88,16 @@ def test_another_metric_chooses_the_checkpoint_and_ends_the_training(command, sc
     best, last = max(values, key=values.get), max(values)
     assert last == best + 8 < 60  # the first of the highest value, and two evaluations more
     assert f"stopped at step {last}: the macro_f1 did not rise in 2 evaluations" in output
-    assert f"best_checkpoint/model.ckpt-{best}, with the macro_f1 {values[best]:.4f}; evaluate" in output
+    assert f"model.ckpt-{best}, with the macro_f1 {values[best]:.4f} on the 2 validation images; evaluate" in output
     assert final["step"] == best
 
     code, output, _ = command("evaluate", "--model-dir", run, "--checkpoint", "best", "--json")
     (entry,) = json.loads(output)
     assert (entry["step"], entry["classification"]) == (best, final["classification"])
+    code, output, errors = command("evaluate", "--model-dir", run, "--all", "--json")
+    assert "ranking on the 2 validation images" in errors
+    ranked = {entry["step"]: entry["metrics"]["macro_f1"] for entry in json.loads(output)}
+    assert len(ranked) > 2 and values == pytest.approx({step: ranked[step] for step in values})
 
 
 def test_a_metric_that_evaluations_do_not_have_is_refused_before_training(command, own_flags, tmp_path):

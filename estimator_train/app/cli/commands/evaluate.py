@@ -64,8 +64,8 @@ def evaluate(**flags):
 
     The data and the model are those of the run, unless --data-dir or --dataset names other data: all images of a
     folder of class folders or of a CSV file, those of its test or val part if it has one, or the evaluation images of a
-    dataset. Checkpoints are ranked by accuracy (by macro F1 for several labels, by
-    R2 for numbers), then by loss. Every evaluation adds a line to evaluations.jsonl in the directory of the run, which
+    dataset. --all ranks checkpoints by accuracy (by macro F1 for several labels, by
+    R2 for numbers), then by loss, on the validation images if there are any. Every evaluation adds a line to evaluations.jsonl in the directory of the run, which
     reports and compare do not read as the result of the training.
     """
     flags = SimpleNamespace(**flags)
@@ -85,6 +85,10 @@ def evaluate(**flags):
         settings, data = other_data(settings, flags.dataset, flags.data_dir)
     else:
         data = data_of_run(settings, model_dir)
+    ranks_on_validation = bool(flags.all and data and data.validation_examples)
+    if ranks_on_validation:  # the evaluation images would no longer judge what they have chosen
+        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
+        data = data.to_choose_on()
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation, label_thresholds
@@ -95,7 +99,7 @@ def evaluate(**flags):
         thresholds = label_thresholds.choose(settings, data, model_dir, *paths)
     else:  # checkpoints are ranked by the same thresholds
         thresholds = None if flags.all else label_thresholds.kept(settings, model_dir, *paths)
-    other = flags.data_dir or flags.dataset
+    other = flags.data_dir or flags.dataset or ("validation" if ranks_on_validation else None)
     about = {"name": evaluation.AFTERWARDS, "images": other}
     results = []
     evaluations = evaluation.evaluate(settings, data, model_dir, paths, thresholds)

@@ -362,8 +362,10 @@ def _say_result(job, result, timing, report):
     job.say(f"the report is {report}")
     if result.kept:
         values = json.loads(as_path(f"{result.kept}.eval_result.json").read_text())  # written by BestCheckpointExporter
+        validation = run.data.validation_examples if run.data else 0
+        on = f" on the {validation} validation images" if validation else ""
         job.say(
-            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {values[monitor.metric]:.4f}; "
+            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {values[monitor.metric]:.4f}{on}; "
             "evaluate, predict and export use it, or the last one with --checkpoint latest"
         )
     checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
