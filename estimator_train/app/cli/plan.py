@@ -123,7 +123,7 @@ def _files(settings, data):
     if local and not os.path.exists(where):
         return f"{where}, drawn when training starts"
     others = counted_endings(getattr(data, "other_files", {}))
-    without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out are {others}"] * bool(others)
+    without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out: {others}"] * bool(others)
     return "".join([where, *without]) if without else where
 
 
@@ -163,7 +163,7 @@ def _devices(training):
         each = f"the first {training.gpus} GPUs of each" if training.gpus else "one device each"
         return f"{this_task().num_training_tasks} workers, {each}"
     if training.replicas:
-        return f"{training.replicas} replicas on the CPU"
+        return f"{training.replicas} replica{'s' * (training.replicas > 1)} on the CPU"
     if training.gpus:
         return f"the first {training.gpus} GPUs" if training.gpus > 1 else "the first GPU"
     return "the first GPU, or the CPU if there is none"

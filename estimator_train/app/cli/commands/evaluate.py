@@ -62,11 +62,11 @@ _RULES = (
 def evaluate(**flags):
     """Evaluate the newest checkpoint of a run, or others.
 
-    The data and the model are those of the run, unless --data-dir or --dataset names other data: all images of a
-    folder of class folders or of a CSV file, those of its test or val part if it has one, or the evaluation images of a
-    dataset. --all ranks checkpoints by accuracy (by macro F1 for several labels, by
-    R2 for numbers), then by loss, on the validation images if there are any. Every evaluation adds a line to evaluations.jsonl in the directory of the run, which
-    reports and compare do not read as the result of the training.
+    The data and the model are those of the run, unless --data-dir or --dataset names other data: all images of a folder
+    of class folders or of a CSV file, those of its test or val part if it has one, or the evaluation images of a
+    dataset. --all ranks checkpoints by accuracy (by macro F1 for several labels, by R2 for numbers), then by loss, on
+    the validation images if there are any. Every evaluation adds a line to evaluations.jsonl in the directory of the
+    run, which reports and compare do not read as the result of the training.
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)

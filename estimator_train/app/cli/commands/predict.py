@@ -91,7 +91,7 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
         )
     undecodable = [path for path in paths if path not in predictions]
     if others:
-        click.echo(f"estimator_train: left out are {printable(counted_endings(others))}", err=True)
+        click.echo(f"estimator_train: left out: {printable(counted_endings(others))}", err=True)
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
     for path in special:

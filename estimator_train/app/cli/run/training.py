@@ -365,8 +365,8 @@ def _say_result(job, result, timing, report):
         validation = run.data.validation_examples if run.data else 0
         on = f" on the {validation} validation images" if validation else ""
         job.say(
-            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {values[monitor.metric]:.4f}{on}; "
-            "evaluate, predict and export use it, or the last one with --checkpoint latest"
+            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {values[monitor.metric]:.4f}{on}"
+            "; evaluate, predict and export use it, or the last one with --checkpoint latest"
         )
     checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
     click.secho(metrics_line(checkpoint, result.metrics, _unmonitored(run)), bold=True)
