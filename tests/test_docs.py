@@ -41,6 +41,7 @@ from estimator_train.app.recipes import cats_vs_dogs, cyclegan, unet3d
 ROOT = Path(__file__).parent.parent
 AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING")]
 PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "questions").glob("*.md"))]
+PAGES.append(ROOT / "docs" / "api" / "heads.md")  # the others are generated from docstrings alone
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # The pages that train most; .ci/run follows them, too.
