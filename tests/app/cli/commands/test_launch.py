@@ -122,10 +122,16 @@ def test_a_task_outside_its_cluster_is_refused_before_anything_runs(command, mon
 @pytest.mark.slow
 def test_the_first_failure_stops_the_others_and_is_the_exit_code(script, tmp_path):
     path = script(
-        "import json, os, sys, time\n"
+        "import json, os, pathlib, sys, time\n"
         "task = json.loads(os.environ['TF_CONFIG'])['task']\n"
         "print('here is', task['type'], sys.argv[1:], flush=True)\n"
-        "time.sleep(100) if task['type'] == 'chief' else sys.exit(7)\n"
+        "here = pathlib.Path(__file__).with_name('here')\n"
+        "if task['type'] == 'chief':\n"
+        "    here.touch()\n"
+        "    time.sleep(100)\n"
+        "while not here.exists():\n"
+        "    time.sleep(0.1)\n"
+        "sys.exit(7)\n"
     )
     done = launch("--workers", 2, "--logs", "logs", "--", "run", path, "--its", "own", folder=tmp_path)
     assert done.returncode == 7
