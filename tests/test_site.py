@@ -21,7 +21,7 @@ from estimator_train.app import datasets
 ROOT = Path(__file__).parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-# What people type, and the page of docs/questions that the search of the site must find first.
+# Searches, and the page of docs/questions that each of them must find first.
 QUESTIONS = {
     "module 'tensorflow' has no attribute 'estimator'": "no_attribute_estimator",
     "tf.estimator on TensorFlow 2.16": "no_attribute_estimator",

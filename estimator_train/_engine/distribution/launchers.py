@@ -34,6 +34,11 @@ def set_tf_config() -> None:
             return
 
 
+def is_one_of_several_of_slurm() -> bool:
+    """Returns whether srun has started this process with others; `set_tf_config` then imports TensorFlow."""
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS") or 1) > 1 and "SLURM_PROCID" in os.environ
+
+
 def _of_vertex() -> dict[str, Any] | None:
     spec = _json("CLUSTER_SPEC")
     if not isinstance(spec, dict) or not spec.get("cluster"):
@@ -63,7 +68,7 @@ def _sagemaker_address(host: str) -> str:
 
 
 def _of_slurm() -> dict[str, Any] | None:
-    if int(os.environ.get("SLURM_STEP_NUM_TASKS") or 1) < 2 or "SLURM_PROCID" not in os.environ:
+    if not is_one_of_several_of_slurm():
         return None
     import tensorflow as tf  # a process outside of srun must not wait for it
 

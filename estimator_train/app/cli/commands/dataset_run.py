@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,8 +79,8 @@ class Run:
 
 def resolve(flags: SimpleNamespace) -> Run:
     """Returns the run that the flags describe; opens its dataset, which may be drawn or downloaded for it."""
-    asks_tensorflow = "SLURM_PROCID" in os.environ
-    with one_line_errors(), starting_tensorflow(verbosity_of(flags)) if asks_tensorflow else contextlib.nullcontext():
+    imports = launchers.is_one_of_several_of_slurm()
+    with one_line_errors(), starting_tensorflow(verbosity_of(flags)) if imports else contextlib.nullcontext():
         launchers.set_tf_config()
         task = this_task()
     _check_cluster(flags, task)
