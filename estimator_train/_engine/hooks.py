@@ -20,14 +20,18 @@ def next_look(hooks: Iterable[SessionRunHook], global_step: int) -> float:
     A hook says so by a method `next_look(global_step)`. One without it sees every step, as in tf.estimator, unless it
     does nothing before and after a step.
     """
-    return min((_next_look(hook, global_step) for hook in hooks), default=math.inf)
+    if see_each_step(hooks):
+        return global_step + 1
+    return min((hook.next_look(global_step) for hook in hooks if hasattr(hook, "next_look")), default=math.inf)
 
 
-def _next_look(hook: Any, global_step: int) -> float:
-    if hasattr(hook, "next_look"):
-        return hook.next_look(global_step)
-    looks = any(is_overridden(hook, name, SessionRunHook) for name in ("before_run", "after_run"))
-    return global_step + 1 if looks else math.inf
+def see_each_step(hooks: Iterable[SessionRunHook]) -> bool:
+    """Returns whether one of the hooks has no method `next_look`, but one that is called before or after each step."""
+    of_steps = "before_run", "after_run"
+    return any(
+        not hasattr(hook, "next_look") and any(is_overridden(hook, name, SessionRunHook) for name in of_steps)
+        for hook in hooks
+    )
 
 
 def is_overridden(instance: object, method: str, base: type) -> bool:

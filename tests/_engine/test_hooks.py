@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 import estimator_train as et
-from estimator_train._engine.hooks import check_hooks, next_look
+from estimator_train._engine.hooks import check_hooks, next_look, see_each_step
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 
@@ -31,6 +31,8 @@ def test_an_own_hook_looks_at_each_step_and_one_that_only_ends_at_none():
     patched.after_run = lambda run_context, run_values: None
     assert [next_look([hook], 5) for hook in (Ending(), Looking(), patched)] == [math.inf, 6, 6]
     assert next_look([], 5) == math.inf
+    assert [see_each_step([hook]) for hook in (Ending(), Looking(), patched)] == [False, True, True]
+    assert not see_each_step([Ending(), et.ProgressHook()])
 
 
 def test_the_hooks_of_the_package_look_where_they_act(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -59,9 +60,10 @@ class Loop:
         run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
         self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
         self.variables = run.variables
+        run_unchecked = private_tensorflow.unchecked(run)
 
         def call(iterator: Any, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
-            values = run(iterator, tf.constant([count, round(seconds * 1e6), *wishes], tf.int64))
+            values = run_unchecked(iterator, tf.constant([count, round(seconds * 1e6), *wishes], tf.int64))
             if not values[step_outputs.STEPS]:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
             return values
@@ -122,7 +124,7 @@ class Loop:
         self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
     ) -> tuple[Any, ...]:
         optional, *examples_of_all = batch
-        taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
+        taken, ended = self._run_and_store(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
         more, batch, arrived, _ = self._next_batch(iterator, may_start(done, totals.now))
         return more, batch, done, totals.plus(taken, arrived - ended, arrived)
@@ -134,7 +136,7 @@ class Loop:
 
         def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Any:
             optional, *examples_of_all = batch
-            taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
+            taken, ended = self._run_and_store(done, optional.get_value(), *examples_of_all)
             batches += 1
             more, batch, arrived, _ = self._next_batch(
                 iterator, (batches < batches_per_step) | may_start(done + 1, totals.now)
@@ -153,7 +155,7 @@ class Loop:
         self._strategy.run(self._program.update, args=(batches,))
 
     def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
-        """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
+        """Returns (whether to run a step, the arguments of `_run_and_store`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
         those of `synchronous.Agreement`, and nobody runs a step if one worker wishes to stop.
@@ -194,29 +196,43 @@ class Loop:
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_batch(self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
+    def _run_and_store(
+        self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Runs and stores a step that `done` others of the call come before; the rest is as in `_run_batch`."""
+        values, examples, ended = self._run_batch(batch, examples)
+        for name, value in values.items():
+            self._store_output(name, value)
+        for name, value in self._kept_of_each_step(values).items():
+            self._store_output(name, value, at=done)
+        return examples, ended
 
-        `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
-        there are no others.
+    def _run_batch(
+        self, batch: Any, examples: tf.Tensor | None = None
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Runs the program's step on every replica; returns (its values, the number of examples, when all was done).
+
+        `examples`: how many the batch has over all workers, None if there are no others.
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
-        for name, value in logs.items():
-            self._store_output(name, value)
-            if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
-                self._store_output(step_outputs.EACH_STEP + name, value, at=done)
+        values, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
         for index, output in enumerate(batch_outputs):
             replicas = self._strategy.experimental_local_results(output)
-            self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
+            values[f"{step_outputs.BATCH}{index}"] = tf.concat(replicas, axis=0)
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
             ended = tf.timestamp()
             self._done.assign_add(1)
         if examples is None:
             examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
         self._program.add_examples(examples)
-        return examples, ended
+        return values, examples, ended
+
+    def _kept_of_each_step(self, values: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        if not self._program.keeps_each_step:
+            return {}
+        scalars = {name: value for name, value in values.items() if value.shape.rank == 0 and value.dtype.is_floating}
+        return {step_outputs.EACH_STEP + name: value for name, value in scalars.items()}
 
     def _on_replica(self, batch: Any) -> tuple[Any, ...]:
         logs, self.batch_structure = self._program.step(batch)
@@ -246,6 +262,29 @@ class Loop:
         output.assign(value if at is None else tf.concat([output[:at], [value]], axis=0))
 
 
+class SingleSteps(Loop):
+    """A `Loop` on one replica whose calls run one step each. A step takes far fewer ops without the loop around it."""
+
+    @tf.function(autograph=False)
+    def _run(self, iterator: Any, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
+        begun = tf.timestamp()
+        with tf.control_dependencies([begun]):
+            batch = iterator.get_next()
+        with _waiting_for(batch):
+            arrived = tf.timestamp()
+            self._read.assign_add(1)
+            values, examples, _ = self._run_batch(batch)
+            steps = self._add_to_global_step(tf.constant(0, tf.int64))
+        values |= {name: value[tf.newaxis] for name, value in self._kept_of_each_step(values).items()}
+        values |= self._program.extra_outputs()
+        about_steps = {step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: arrived - begun}
+        return values | {step_outputs.STEPS: steps} | about_steps
+
+    def _on_replica(self, batch: Any) -> tuple[Any, ...]:
+        with _waiting_for(batch):  # again, because MirroredStrategy traces in a thread of its own
+            return super()._on_replica(batch)
+
+
 class DevicesLoop(Loop):
     """A `Loop` over devices of this process alone onto which the iterator reads batches ahead: several, or a GPU.
 
@@ -264,7 +303,7 @@ class DevicesLoop(Loop):
             self._read.assign_add(tf.cast(more, tf.int64))
             with tf.control_dependencies([more]):
                 arrived = tf.timestamp()
-            taken, ended = tf.cond(more, lambda: self._run_batch(done, batch()), lambda: (none, arrived))
+            taken, ended = tf.cond(more, lambda: self._run_and_store(done, batch()), lambda: (none, arrived))
             return more, batches + tf.cast(more, tf.int64), totals.plus(taken, arrived - totals.now, ended)
 
         def step(_: tf.Tensor, done: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
@@ -325,6 +364,11 @@ class PredictionLoop:
     def _predict(self, features: Any) -> dict[str, Any]:
         predictions, _ = self._program.step((features,))
         return predictions
+
+
+def _waiting_for(batch: Any) -> contextlib.AbstractContextManager[None]:
+    """At the end of the data, taking a batch fails, and ops that are created in this context do not run."""
+    return tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True))
 
 
 def _specs(values: dict[str, Any]) -> dict[str, tf.TypeSpec]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
-from estimator_train._engine.hooks import EpochHook, next_look
+from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.keras.model_state import BUILDING
 from estimator_train._engine.keras.step_programs import StepProgram
@@ -66,13 +66,16 @@ class StepRunner:
         trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
         self.agreement = synchronous.Agreement(config) if trains_with_others else None
         self._sessions = 0
+        at_once = config.steps_per_loop
+        single = at_once == 1 or (at_once == "auto" and see_each_step(hooks))
+        self._in_single_steps = not self._trains or (single and not trains_with_others)
         self._is_called = False
         self._step_seconds = 0.0  # a step's in the last call
         self.returning = threading.Lock()
         with restored:
             self._iterators = [iter(make_dataset())]  # only the current one
             weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
-            self._loop = state.loop(program)
+            self._loop = state.loop(program, self._in_single_steps)
             try:
                 with BUILDING:
                     self.value_specs, self._call = self._loop.trace(self._iterator)
@@ -105,7 +108,7 @@ class StepRunner:
     def __call__(self) -> dict[str, Any]:
         if self._trains:
             self._state.begin_steps()
-        loop = self._state.loop(self._program)
+        loop = self._state.loop(self._program, self._in_single_steps)
         if self._loop is not loop:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)

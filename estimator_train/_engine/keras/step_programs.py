@@ -13,7 +13,7 @@ from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
@@ -53,9 +53,16 @@ class StepProgram:
     def batches_per_step(self) -> int:
         return 1
 
-    def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> Loop | PredictionLoop:
-        """Returns a new loop of the program's steps over the replicas of `strategy`."""
+    def loop(
+        self, strategy: tf.distribute.Strategy, global_step: tf.Variable, in_single_steps: bool = False
+    ) -> Loop | PredictionLoop:
+        """Returns a new loop of the program's steps over the replicas of `strategy`.
+
+        `in_single_steps`: whether each call will run one step.
+        """
         kind = DevicesLoop if _reads_onto_devices(strategy) else Loop
+        if in_single_steps and self.batches_per_step == 1 and strategy.num_replicas_in_sync == 1:
+            kind = SingleSteps
         return kind(self, strategy, global_step if self.trains else None)
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
@@ -322,7 +329,9 @@ class PredictionProgram(StepProgram):
     def __post_init__(self) -> None:
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> PredictionLoop:
+    def loop(
+        self, strategy: tf.distribute.Strategy, global_step: tf.Variable, in_single_steps: bool = False
+    ) -> PredictionLoop:
         return PredictionLoop(self)
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs
 
@@ -209,6 +209,50 @@ def test_one_device_runs_all_steps_too(on_devices):
     with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
         call(1)
     assert int(global_step) == loop.batches_if_idle() == 5 and int(program.total.read_value()) == sum(range(10))
+
+
+@pytest.mark.parametrize("strategy", ["none", "one device", "mirrored"])
+def test_single_steps_end_with_the_data_and_change_nothing_then(strategy, mirrored):
+    class Keeping(Adding):
+        keeps_each_step = True
+
+        def step(self, batch):
+            self.total.assign_add(1)  # needs no data
+            return {"mean": tf.reduce_mean(tf.cast(batch, tf.float32))}, {"batch": batch}
+
+    makers = {"none": tf.distribute.get_strategy, "one device": lambda: tf.distribute.OneDeviceStrategy("CPU:0")}
+    strategy = makers.get(strategy, lambda: mirrored(1))()
+    with strategy.scope():
+        program, global_step = Keeping(), tf.Variable(0, dtype=tf.int64)
+    loop = SingleSteps(program, strategy, global_step)
+    iterator = iter(strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(5).batch(2)))
+    specs, call = loop.trace(iterator)
+    values = [call(iterator, 1, LONG, ()) for _ in range(3)]
+    assert values[0].keys() == specs.keys()
+    assert [value["mean"].numpy() for value in values] == [0.5, 2.5, 4]
+    assert [value[f"{step_outputs.EACH_STEP}mean"].numpy().tolist() for value in values] == [[0.5], [2.5], [4]]
+    assert [value[f"{step_outputs.BATCH}0"].numpy().tolist() for value in values] == [[0, 1], [2, 3], [4]]
+    assert [int(value[step_outputs.EXAMPLES]) for value in values] == [2, 2, 1]
+    assert {int(value[step_outputs.STEPS]) for value in values} == {1}
+    for _ in range(2):
+        with pytest.raises(tf.errors.OutOfRangeError):
+            call(iterator, 1, LONG, ())
+    counts = [int(variable.numpy()) for variable in (global_step, program.total, program.examples)]
+    assert counts == [3, 3, 5] and loop.batches_if_idle() == 3
+
+
+def test_a_single_step_that_fails_leaves_its_batch_counted_as_read():
+    class Failing(Adding):
+        def step(self, batch):
+            tf.debugging.assert_less(batch, tf.constant(2, tf.int64))
+            return super().step(batch)
+
+    loop = SingleSteps(Failing(), tf.distribute.get_strategy(), None)
+    _, call = loop.trace(iterator := iter(tf.data.Dataset.range(4).batch(2)))
+    call(iterator, 1, LONG, ())
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        call(iterator, 1, LONG, ())
+    assert loop.batches_if_idle() is None
 
 
 # In a process of its own, because another test's functions and devices would be counted, too.

@@ -47,7 +47,8 @@ class State:
         self.own_loop = Loop(self)
         self.events = []
 
-    def loop(self, program):
+    def loop(self, program, in_single_steps):
+        self.in_single_steps = in_single_steps
         return self.own_loop
 
     def check_variables(self, used):
@@ -154,6 +155,23 @@ def test_a_call_ends_at_the_next_checkpoint_log_line_epoch_or_last_step(options,
 )
 def test_by_default_a_call_ends_where_a_hook_needs_to_look(options, expected):
     assert counts(len(expected), **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, False),
+        ({"steps_per_loop": 1}, True),
+        ({"hooks": [Looking(1), Ending()]}, False),
+        ({"hooks": [Looking(8), Counting()]}, True),
+        ({"steps_per_loop": 2, "hooks": [Counting()]}, False),
+        ({"steps_per_loop": 2, "program": Evaluation}, True),
+    ],
+)
+def test_runs_whose_calls_all_make_one_step_do_without_a_loop(options, expected):
+    state = State()
+    runner(state, **options)
+    assert state.in_single_steps is expected
 
 
 def test_by_default_a_call_begins_no_step_after_a_fifth_of_a_second():

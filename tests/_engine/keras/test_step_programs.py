@@ -12,7 +12,7 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import adapter_of
-from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
 from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train._engine.session import step_outputs
@@ -132,7 +132,11 @@ def test_programs_answer_what_their_runs_need():
     strategy, global_step = tf.distribute.get_strategy(), tf.Variable(0, dtype=tf.int64)
     loops = [program.loop(strategy, global_step) for program in programs]
     assert [type(loop) for loop in loops] == [Loop, Loop, PredictionLoop]
-    assert training(model, accumulate_steps=3).batches_per_step == 3
+    loops = [program.loop(strategy, global_step, in_single_steps=True) for program in programs]
+    assert [type(loop) for loop in loops] == [SingleSteps, SingleSteps, PredictionLoop]
+    accumulates = training(model, accumulate_steps=3)
+    assert type(accumulates.loop(strategy, global_step, in_single_steps=True)) is Loop
+    assert accumulates.batches_per_step == 3
 
 
 @pytest.mark.parametrize(
