@@ -156,7 +156,7 @@ def keras3_steps(*, steps=500):
     return Benchmark(f"{steps} steps of a Keras 3 model, batch 32, oneDNN on both sides", sides, rows)
 
 
-def evaluated_training(*, evaluations=4, every=62):
+def evaluated_training(*, evaluations=10, every=62):
     """Compares training with regular evaluations and checkpoints with tf_keras fit and tf.estimator.
 
     tf.estimator accepts only legacy optimizers, whose Adam is a single TensorFlow kernel.
