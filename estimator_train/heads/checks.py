@@ -26,6 +26,15 @@ def v1_reduction(loss_reduction: str) -> str:
     return _REDUCTIONS[loss_reduction]
 
 
+def chosen_predictions(predictions: dict[Any, tf.Tensor], keys: Iterable[Any] | None) -> dict[Any, tf.Tensor]:
+    """Returns the predictions of `keys`, or all if None. Raises ValueError for an unknown key."""
+    unknown = [key for key in keys or () if key not in predictions]
+    if unknown:
+        known = list(predictions)
+        raise ValueError(f"Prediction key must be in PredictionKeys, given: {unknown[0]}. Valid keys: {known}")
+    return {key: predictions[key] for key in keys or predictions}
+
+
 def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     """Returns the argument names of a head's `loss_fn`.
 

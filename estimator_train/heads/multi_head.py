@@ -93,7 +93,7 @@ class MultiHead(Head):
             for head, head_logits in zip(self._heads, self._split(logits), strict=True)
             for key, value in head.predictions(head_logits).items()
         }
-        return {key: predictions[key] for key in keys or predictions}
+        return checks.chosen_predictions(predictions, keys)
 
     def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
         keys = [head._summary_key(MetricKeys.LOSS) for head in self._heads]

@@ -87,11 +87,7 @@ class SingleHead(Head):
         logits = checks.check_logits(logits, self._logits_dimension)
         with tf.name_scope("predictions"):
             predictions = self._predictions(logits)
-        unknown = [key for key in keys or () if key not in predictions]
-        if unknown:
-            known = list(predictions)
-            raise ValueError(f"Prediction key must be in PredictionKeys, given: {unknown[0]}. Valid keys: {known}")
-        return {key: predictions[key] for key in keys or predictions}
+        return checks.chosen_predictions(predictions, keys)
 
     def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
         metrics = {key: make(name=key) for key, (make, _) in self._metrics().items()}

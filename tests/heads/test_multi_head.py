@@ -112,6 +112,11 @@ def test_logits_may_be_given_by_head(run):
     assert run(together["c", "predictions"]).tolist() == [row[1:] for row in LOGITS]
 
 
+def test_a_prediction_of_no_head_is_refused_with_the_keys_that_exist(graph):
+    with pytest.raises(ValueError, match=r"given: \('a', 'class'\). Valid keys: \[\('a', 'logits'\)"):
+        make_head().predictions(tf.constant(LOGITS), keys=[("a", "class")])
+
+
 def test_export_outputs_are_those_of_the_heads(graph):
     spec = make_head().create_estimator_spec({}, ModeKeys.PREDICT, tf.constant(LOGITS))
     assert {key: type(output) for key, output in spec.export_outputs.items()} == {
