@@ -209,6 +209,8 @@ def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[Eva
 
     def train(hooks: list[SessionRunHook]) -> None:
         _watch(evaluations, train_spec.hooks)
+        if estimator.config.is_chief:
+            log.info("Checkpoints are evaluated and exported by the task of type evaluator, if there is one.")
         hooks = [*train_spec.hooks, *hooks]
         listeners = train_spec.saving_listeners
         estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
