@@ -179,3 +179,34 @@ def test_a_signal_ends_them_within_a_second_or_a_step(program, number, seconds, 
     saved = tmp_path / "run" / f"model.ckpt-{steps_begun()}.index"
     assert saved.exists(), log.read_text()
     assert saved.stat().st_mtime - sent < max(seconds, 1)
+
+
+@pytest.mark.parametrize("keras", [tf_keras, keras3])
+def test_models_that_create_variables_in_a_step_show_it_to_a_hook(keras, data, tmp_path):
+    class OwnSteps(keras.Sequential):
+        def train_step(self, *arguments):
+            return super().train_step(*arguments)
+
+        def test_step(self, *arguments):
+            return super().test_step(*arguments)
+
+    class Looking(tf.compat.v1.train.SessionRunHook):
+        losses = []
+
+        def before_run(self, run_context):
+            return tf.compat.v1.train.SessionRunArgs("loss:0")
+
+        def after_run(self, run_context, run_values):
+            self.losses.append(float(run_values.results))
+
+    def build():
+        model = OwnSteps([keras.Input((4,)), keras.layers.Dense(3, "softmax")])
+        model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
+        return model
+
+    estimator = et.model_to_estimator(build, model_dir=str(tmp_path))
+    without_weights = tf.data.Dataset.from_tensor_slices(data).batch(40).map(lambda x, y: (x, y, None))
+    looking = Looking()
+    estimator.train(lambda: without_weights, hooks=[looking])
+    metrics = estimator.evaluate(lambda: without_weights)
+    assert len(looking.losses) == metrics["global_step"] == 3 and 0 <= metrics["accuracy"] <= 1

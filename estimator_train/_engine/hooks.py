@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
 
 
-def next_look(hooks: Iterable[SessionRunHook], global_step: int) -> float:
+def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
     """Returns the first step after `global_step` that one of the hooks needs to see; math.inf if none needs any.
 
     A hook says so by a method `next_look(global_step)`. One without it sees every step, as in tf.estimator, unless it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -124,7 +123,7 @@ class Loop:
         self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
     ) -> tuple[Any, ...]:
         optional, *examples_of_all = batch
-        taken, ended = self._run_and_store(done, optional.get_value(), *examples_of_all)
+        taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
         more, batch, arrived, _ = self._next_batch(iterator, may_start(done, totals.now))
         return more, batch, done, totals.plus(taken, arrived - ended, arrived)
@@ -136,7 +135,7 @@ class Loop:
 
         def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Any:
             optional, *examples_of_all = batch
-            taken, ended = self._run_and_store(done, optional.get_value(), *examples_of_all)
+            taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
             batches += 1
             more, batch, arrived, _ = self._next_batch(
                 iterator, (batches < batches_per_step) | may_start(done + 1, totals.now)
@@ -155,7 +154,7 @@ class Loop:
         self._strategy.run(self._program.update, args=(batches,))
 
     def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
-        """Returns (whether to run a step, the arguments of `_run_and_store`, its arrival time, how many wish to save).
+        """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
         those of `synchronous.Agreement`, and nobody runs a step if one worker wishes to stop.
@@ -180,59 +179,47 @@ class Loop:
         runs, examples, saves = tf.cond(has_next, lambda: self._agree(batch.get_value(), wishes), lambda: none)
         return runs, (batch, examples), arrived, saves
 
-    def _agree(self, batch: Any, wishes: tf.Tensor) -> tuple[Any, ...]:
+    def _counted(self, has_batch: tf.Tensor) -> tf.Tensor:
+        """Counts a batch that has been read; a step that waits for the result changes variables only after that."""
+        with tf.control_dependencies([self._read.assign_add(tf.cast(has_batch, tf.int64))]):
+            return tf.identity(has_batch)
+
+    def _agree(self, batch: Any, wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
 
         All replicas need examples: TensorFlow gives an empty batch to a process that has none left. One collective op
         serves the examples and the wishes.
         """
+        return self._agreed(self._strategy.run(lambda batch: tf.concat([_sizes(batch), wishes], 0), args=(batch,)))
 
-        def counts(batch: Nest) -> tf.Tensor:
-            parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
-            is_empty = tf.reduce_any([batch_size(part) < 1 for part in parts])
-            return tf.concat([[tf.cast(is_empty, tf.int64), batch_size(batch)], wishes], axis=0)
-
-        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(counts, args=(batch,)), axis=None)
+    def _agreed(self, sizes_and_wishes: Any) -> tuple[tf.Tensor, ...]:
+        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, sizes_and_wishes, axis=None)
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_and_store(
-        self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Runs and stores a step that `done` others of the call come before; the rest is as in `_run_batch`."""
-        values, examples, ended = self._run_batch(batch, examples)
-        for name, value in values.items():
-            self._store_output(name, value)
-        for name, value in self._kept_of_each_step(values).items():
-            self._store_output(name, value, at=done)
-        return examples, ended
+    def _run_batch(self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
-    def _run_batch(
-        self, batch: Any, examples: tf.Tensor | None = None
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
-        """Runs the program's step on every replica; returns (its values, the number of examples, when all was done).
-
-        `examples`: how many the batch has over all workers, None if there are no others.
+        `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
+        there are no others.
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        values, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
+        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
+        for name, value in logs.items():
+            self._store_output(name, value)
+            if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
+                self._store_output(step_outputs.EACH_STEP + name, value, at=done)
         for index, output in enumerate(batch_outputs):
             replicas = self._strategy.experimental_local_results(output)
-            values[f"{step_outputs.BATCH}{index}"] = tf.concat(replicas, axis=0)
+            self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
             ended = tf.timestamp()
             self._done.assign_add(1)
         if examples is None:
             examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
         self._program.add_examples(examples)
-        return values, examples, ended
-
-    def _kept_of_each_step(self, values: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        if not self._program.keeps_each_step:
-            return {}
-        scalars = {name: value for name, value in values.items() if value.shape.rank == 0 and value.dtype.is_floating}
-        return {step_outputs.EACH_STEP + name: value for name, value in scalars.items()}
+        return examples, ended
 
     def _on_replica(self, batch: Any) -> tuple[Any, ...]:
         logs, self.batch_structure = self._program.step(batch)
@@ -263,30 +250,28 @@ class Loop:
 
 
 class SingleSteps(Loop):
-    """A `Loop` on one replica whose calls run one step each. A step takes far fewer ops without the loop around it."""
+    """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
-    @tf.function(autograph=False)
-    def _run(self, iterator: Any, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
-        begun = tf.timestamp()
+    def _steps(
+        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+        none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
-            batch = iterator.get_next()
-        with _waiting_for(batch):
+            batch = iterator.get_next_as_optional()
+        has_batch = self._counted(batch.has_value())
+        with tf.control_dependencies([has_batch]):
             arrived = tf.timestamp()
-            self._read.assign_add(1)
-            values, examples, _ = self._run_batch(batch)
-            steps = self._add_to_global_step(tf.constant(0, tf.int64))
-        values |= {name: value[tf.newaxis] for name, value in self._kept_of_each_step(values).items()}
-        values |= self._program.extra_outputs()
-        about_steps = {step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: arrived - begun}
-        return values | {step_outputs.STEPS: steps} | about_steps
 
-    def _on_replica(self, batch: Any) -> tuple[Any, ...]:
-        with _waiting_for(batch):  # again, because MirroredStrategy traces in a thread of its own
-            return super()._on_replica(batch)
+        def step() -> tuple[tf.Tensor, tf.Tensor]:
+            examples, _ = self._run_batch(none, batch.get_value())
+            return self._add_to_global_step(none), examples
+
+        done, examples = tf.cond(has_batch, step, lambda: (none, none))
+        return done, examples, arrived - begun, None
 
 
 class DevicesLoop(Loop):
-    """A `Loop` over devices of this process alone onto which the iterator reads batches ahead: several, or a GPU.
+    """A `Loop` over devices onto which the iterator reads batches ahead: several in this process, or a GPU.
 
     Each batch is on the device of its replica and never leaves it. A loop that carried it, as that of a CPU, would take
     it to the host and back, because what a function returns is on one device. So each step takes its batch itself.
@@ -297,31 +282,54 @@ class DevicesLoop(Loop):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
 
-        def take(done: tf.Tensor, batches: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+        def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
             with tf.control_dependencies([totals.now]):
                 more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
-            self._read.assign_add(tf.cast(more, tf.int64))
+            more = self._counted(more)
             with tf.control_dependencies([more]):
                 arrived = tf.timestamp()
-            taken, ended = tf.cond(more, lambda: self._run_and_store(done, batch()), lambda: (none, arrived))
-            return more, batches + tf.cast(more, tf.int64), totals.plus(taken, arrived - totals.now, ended)
+            agreed = []
+            if self._trains_with_others:
+                is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
+                more, examples, wished = self._agree_if_any(more, batch, wishes * is_first)
+                saves += wished
+                agreed = [examples]
+            taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
+            return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
-        def step(_: tf.Tensor, done: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
             if per_step == 1:
-                more, batches, totals = take(done, none, totals)
+                more, batches, saves, totals = take(done, none, saves, totals)
             else:
-                more, batches, totals = tf.while_loop(
-                    lambda more, batches, _: more & (batches < per_step),
+                more, batches, saves, totals = tf.while_loop(
+                    lambda more, batches, *_: more & (batches < per_step),
                     lambda _, *counts: take(done, *counts),
-                    (tf.constant(True), none, totals),
+                    (tf.constant(True), none, saves, totals),
                 )
                 tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
             done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
-            return more & may_start(done, totals.now), done, totals
+            return more & may_start(done, totals.now), done, saves, totals
 
         totals = _Totals(none, tf.constant(0, tf.float64), begun)
-        _, done, totals = tf.while_loop(lambda more, *_: more, step, (may_start(none, begun), none, totals))
-        return done, totals.examples, totals.seconds, None
+        _, done, saves, totals = tf.while_loop(
+            lambda more, *_: more, step, (may_start(none, begun), none, none, totals)
+        )
+        return done, totals.examples, totals.seconds, saves
+
+    def _agree_if_any(self, has_batch: tf.Tensor, batch: Callable[[], Any], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Like `_agree`, but a process without a batch takes part, too, or the others would wait for it forever."""
+        local_replicas = len(self._strategy.extended.worker_devices)  # TensorFlow wants as many in each process
+        sizes = tf.cond(
+            has_batch,
+            lambda: tf.stack(self._strategy.experimental_local_results(self._strategy.run(_sizes, args=(batch(),)))),
+            lambda: tf.constant([[1, 0]] * local_replicas, tf.int64),
+        )
+
+        def sizes_and_wishes() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
+            return tf.concat([sizes[replica], wishes], axis=0)
+
+        return self._agreed(self._strategy.run(sizes_and_wishes))
 
 
 class _Totals(NamedTuple):
@@ -338,7 +346,7 @@ class _Totals(NamedTuple):
 class PredictionLoop:
     """The loop of a `PredictionProgram`, with the interface of `Loop`; runs one batch per call, on one device."""
 
-    def __init__(self, program: StepProgram) -> None:
+    def __init__(self, program: StepProgram, *_: Any) -> None:
         self._program = program
         self.variables = ()
 
@@ -366,9 +374,11 @@ class PredictionLoop:
         return predictions
 
 
-def _waiting_for(batch: Any) -> contextlib.AbstractContextManager[None]:
-    """At the end of the data, taking a batch fails, and ops that are created in this context do not run."""
-    return tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True))
+def _sizes(batch: Nest) -> tf.Tensor:
+    """Returns (1 if a part of a replica's batch has no examples or else 0, the number of examples), int64."""
+    parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
+    is_empty = tf.reduce_any([batch_size(part) < 1 for part in parts])
+    return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
 
 
 def _specs(values: dict[str, Any]) -> dict[str, tf.TypeSpec]:

@@ -64,7 +64,7 @@ class ModelState:
         self._source = source
         self._config = config
         self._loaded: Any = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
-        self._loops: dict[tuple[StepProgram, bool], Any] = {}
+        self._loops: dict[tuple[StepProgram, type], Any] = {}
         self._hook_graphs: dict[Any, tuple[HookGraph, EstimatorSpec]] = {}
 
     def _make_checkpoint(self) -> None:
@@ -90,12 +90,13 @@ class ModelState:
         return None
 
     def loop(self, program: StepProgram, in_single_steps: bool = False) -> Any:
-        """Returns the compiled loop of `program`, a program of this model or a part of it; see `StepProgram.loop`."""
-        if (program, in_single_steps) not in self._loops:
+        """Returns the compiled loop of `program`, a program of this model or a part; see `StepProgram.kind_of_loop`."""
+        kind = program.kind_of_loop(self.strategy, in_single_steps)
+        if (program, kind) not in self._loops:
             # A new program, because steps compiled by an equal one have Normalization statistics as constants.
             new = dataclasses.replace(program)  # type: ignore[type-var]
-            self._loops[new, in_single_steps] = new.loop(self.strategy, self.global_step, in_single_steps)
-        return self._loops[program, in_single_steps]
+            self._loops[new, kind] = kind(new, self.strategy, self.global_step if program.trains else None)
+        return self._loops[program, kind]
 
     def hook_graph(
         self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig

@@ -68,6 +68,7 @@ class StepRunner:
         self._sessions = 0
         at_once = config.steps_per_loop
         single = at_once == 1 or (at_once == "auto" and see_each_step(hooks))
+        # The other kinds of loops agree with the other workers.
         self._in_single_steps = not self._trains or (single and not trains_with_others)
         self._is_called = False
         self._step_seconds = 0.0  # a step's in the last call

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
@@ -53,17 +52,14 @@ class StepProgram:
     def batches_per_step(self) -> int:
         return 1
 
-    def loop(
-        self, strategy: tf.distribute.Strategy, global_step: tf.Variable, in_single_steps: bool = False
-    ) -> Loop | PredictionLoop:
-        """Returns a new loop of the program's steps over the replicas of `strategy`.
+    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
+        """Returns the class that runs the program's steps over the replicas of `strategy`.
 
-        `in_single_steps`: whether each call will run one step.
+        `in_single_steps`: whether each call will run one step, without others to agree with.
         """
-        kind = DevicesLoop if _reads_onto_devices(strategy) else Loop
-        if in_single_steps and self.batches_per_step == 1 and strategy.num_replicas_in_sync == 1:
-            kind = SingleSteps
-        return kind(self, strategy, global_step if self.trains else None)
+        if _reads_onto_devices(strategy):
+            return DevicesLoop
+        return SingleSteps if in_single_steps and self.batches_per_step == 1 else Loop
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
@@ -329,10 +325,8 @@ class PredictionProgram(StepProgram):
     def __post_init__(self) -> None:
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def loop(
-        self, strategy: tf.distribute.Strategy, global_step: tf.Variable, in_single_steps: bool = False
-    ) -> PredictionLoop:
-        return PredictionLoop(self)
+    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[PredictionLoop]:
+        return PredictionLoop
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
         return EstimatorSpec(self.mode, predictions=hook_graph.model_values, scaffold=scaffold)
@@ -350,12 +344,11 @@ class PredictionProgram(StepProgram):
 
 def _reads_onto_devices(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
-    if spans_workers(strategy):
-        return False
-    kinds = tf.distribute.MirroredStrategy, tf.distribute.OneDeviceStrategy
-    return strategy.num_replicas_in_sync > 1 or (
-        isinstance(strategy, kinds) and "GPU" in strategy.extended.worker_devices[0]
-    )
+    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
+    if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
+        return strategy.num_replicas_in_sync > 1
+    devices = strategy.extended.worker_devices
+    return len(devices) > 1 or "GPU" in devices[0]
 
 
 def _loss(hook_graph: HookGraph) -> tf.Tensor:

@@ -92,6 +92,8 @@ def test_two_workers_and_an_evaluator_match_one_process_with_two_replicas(start,
     steps, folder = saved_steps(worker)
     assert steps == [0, 10, 20] and not os.path.exists(folder)
     assert "Saving dict for global step 20" in evaluator.log.read_text()
+    line = "by the task of type evaluator, if there is one"
+    assert [line in process.log.read_text() for process in (chief, worker)] == [True, False]
 
 
 @pytest.mark.slow
@@ -105,9 +107,22 @@ def test_xla_trains_two_workers_as_replicas_without_it(start, tmp_path):
 
 
 @pytest.mark.slow
-def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(start):
+def test_workers_with_several_devices_match_a_process_with_as_many(start, tmp_path):
+    settings = {"config": {"accumulate_steps": 2, "steps_per_loop": 3}}
+    chief, worker = start("chief", "worker", devices=2, **settings)
+    (alone,) = start("alone", model_dir="alone", strategy="mirrored", devices=4, **settings)
+    assert exit_codes([chief, worker, alone]) == [0] * 3
+    expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
+    for name, value in expected.items():
+        np.testing.assert_allclose(trained[name], value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(devices, start):
     config = {"save_checkpoints_secs": 1}
-    chief, worker = start("chief", "worker", max_steps=500, stop_at=40, secs_a_step=0.1, config=config)
+    settings = {"max_steps": 500, "stop_at": 40, "secs_a_step": 0.1, "devices": devices}
+    chief, worker = start("chief", "worker", config=config, **settings)
     assert exit_codes([chief, worker]) == [0, 0]
     steps, _ = saved_steps(chief)
     assert saved_steps(worker)[0] == steps
@@ -115,8 +130,10 @@ def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(start):
 
 
 @pytest.mark.slow
-def test_training_ends_where_the_first_worker_has_no_more_data(start):
-    chief, worker = start("chief", "worker", batches=[3, 5], max_steps=None, own_step=True)
+@pytest.mark.parametrize("devices", [1, 2])
+def test_training_ends_where_the_first_worker_has_no_more_data(devices, start):
+    batches = [3 * devices, 5 * devices]
+    chief, worker = start("chief", "worker", batches=batches, max_steps=None, own_step=True, devices=devices)
     assert exit_codes([chief, worker]) == [0, 0]
     assert saved_steps(chief)[0] == saved_steps(worker)[0] == [0, 3]
     losses = [re.search(r"Loss for final step: ([\d.]+)", process.log.read_text())[1] for process in (chief, worker)]

@@ -235,7 +235,7 @@ def test_single_steps_end_with_the_data_and_change_nothing_then(strategy, mirror
     assert [int(value[step_outputs.EXAMPLES]) for value in values] == [2, 2, 1]
     assert {int(value[step_outputs.STEPS]) for value in values} == {1}
     for _ in range(2):
-        with pytest.raises(tf.errors.OutOfRangeError):
+        with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
             call(iterator, 1, LONG, ())
     counts = [int(variable.numpy()) for variable in (global_step, program.total, program.examples)]
     assert counts == [3, 3, 5] and loop.batches_if_idle() == 3

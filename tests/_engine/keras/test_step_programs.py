@@ -129,13 +129,10 @@ def test_programs_answer_what_their_runs_need():
     assert [program.trains for program in programs] == [True, False, False]
     assert [program.shares_hook_graph for program in programs] == [False, True, True]
     assert [program.takes_metrics for program in programs] == [False, True, False]
-    strategy, global_step = tf.distribute.get_strategy(), tf.Variable(0, dtype=tf.int64)
-    loops = [program.loop(strategy, global_step) for program in programs]
-    assert [type(loop) for loop in loops] == [Loop, Loop, PredictionLoop]
-    loops = [program.loop(strategy, global_step, in_single_steps=True) for program in programs]
-    assert [type(loop) for loop in loops] == [SingleSteps, SingleSteps, PredictionLoop]
-    accumulates = training(model, accumulate_steps=3)
-    assert type(accumulates.loop(strategy, global_step, in_single_steps=True)) is Loop
+    strategy, accumulates = tf.distribute.get_strategy(), training(model, accumulate_steps=3)
+    kinds = [[program.kind_of_loop(strategy, single) for program in programs] for single in (False, True)]
+    assert kinds == [[Loop, Loop, PredictionLoop], [SingleSteps, SingleSteps, PredictionLoop]]
+    assert accumulates.kind_of_loop(strategy, True) is Loop
     assert accumulates.batches_per_step == 3
 
 
@@ -150,7 +147,7 @@ def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices,
         def __init__(self):
             """Without GPUs, that of TensorFlow fails."""
 
-    assert type(training(compiled()).loop(Pretended(), tf.Variable(0, dtype=tf.int64))) is kind
+    assert training(compiled()).kind_of_loop(Pretended(), False) is kind
 
 
 def test_the_spec_and_the_triggers_of_each_mode():

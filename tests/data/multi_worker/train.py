@@ -2,7 +2,7 @@
 
 Settings: strategy ("multi_worker", "mirrored" or none), config (of RunConfig), max_steps, secs_a_step, stop_at (a step
 at which worker 0 alone asks to stop), evaluate (whether by train_and_evaluate), batches (how many each worker has),
-own_step (whether the model has a train_step of its own).
+own_step (whether the model has a train_step of its own), devices (of a process).
 """
 
 import json
@@ -22,10 +22,24 @@ tf.get_logger().setLevel("INFO")
 
 def strategy():
     if settings["strategy"] == "multi_worker":
+        if "devices" in settings:
+            train_on_cpus(settings["devices"])
         return distribution.multi_worker()
     if settings["strategy"] == "mirrored":
-        return distribution.cpu_replicas(2)
+        return distribution.cpu_replicas(settings.get("devices", 2))
     return None
+
+
+def train_on_cpus(count):
+    """Makes TensorFlow's strategy train on as many CPUs of each worker, as it would on GPUs."""
+    from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+
+    def devices(extended, cluster_resolver, worker_device):
+        return tuple(f"{worker_device}/device:CPU:{index}" for index in range(count)), "CPU"
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    CollectiveAllReduceExtended._initialize_local_devices = devices
 
 
 class OwnStep(tf.keras.Sequential):
