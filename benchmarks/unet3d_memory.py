@@ -1,4 +1,4 @@
-"""Measures the memory of a step of the 3-D U-Net on the CPU, relative to `keras.devices.memory_estimate`.
+"""Measures the memory of a step of the 3-D U-Net on the CPU, relative to `estimator_train.memory_estimate`.
 
     python -m benchmarks.unet3d_memory
 

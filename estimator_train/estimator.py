@@ -52,7 +52,7 @@ log = tf.get_logger()
 class Estimator:
     """Trains, evaluates, predicts with and exports a model whose checkpoints are in one directory.
 
-    Subclasses may add members, but may override only `model_fn` and `latest_checkpoint`.
+    Subclasses may add members, but may override only `model_fn`, `latest_checkpoint` and `predictor`.
 
         >>> def model_fn(features, labels, mode, params):
         ...     predictions = features["x"] * tf.compat.v1.get_variable("slope", [])
@@ -88,6 +88,7 @@ class Estimator:
       ValueError: If `config` is not a RunConfig or names a different directory than `model_dir`; if the path contains a
         glob character such as [, with which TensorFlow would not find the checkpoints; if model_fn has unknown
         arguments, or no `params` although they are given; or if a subclass overrides other members.
+      TypeError: If `model_fn` is a Keras model.
     """
 
     def __init__(
@@ -360,7 +361,7 @@ class Estimator:
           yield_single_examples: whether to yield one dict per example rather than one per batch.
 
         Yields:
-          Dicts of prediction keys to numpy arrays.
+          Dicts of prediction keys to numpy arrays, or arrays if a model_fn's predictions are one tensor.
 
         Raises:
           ValueError: If the model has none of `predict_keys`, or its predictions differ in batch size.

@@ -17,7 +17,7 @@ from estimator_train._engine.types import Nest
 # Operations whose outputs share their inputs' memory.
 _ALIASES = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient")
 
-# Large steps took 1.2 times the estimate, which leaves out the kernels' scratch memory; see docs/unet3d.md.
+# Steps took up to 1.33 times the estimate, which leaves out the kernels' scratch memory; see docs/unet3d.md.
 HEADROOM = 1.4
 
 

@@ -61,14 +61,15 @@ class RunConfig:
 
     Args:
       model_dir: directory of checkpoints and summaries, str or PathLike; None takes it from TF_CONFIG or the Estimator.
-      tf_random_seed: int, passed to `tf.random.set_seed` when training starts.
+      tf_random_seed: int, the seed of a model_fn's graphs; for a Keras model, passed to `tf.random.set_seed` when
+        training starts.
       save_summary_steps: global steps between summaries.
       save_checkpoints_steps: global steps between checkpoints. Setting it makes `save_checkpoints_secs` None, and vice
         versa; if both are None, no checkpoints are saved.
       save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which a config in a
-        cluster has at once, with its device filters, and any other once an Estimator has it. Keras models run as TF 2
-        and use only its `gpu_options.allow_growth` and `visible_device_list`, and neither `device_fn`, `protocol` nor
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which is filled in
+        when an Estimator gets the config, or at once in a cluster, with device filters. Keras models use only its
+        `gpu_options.allow_growth` and `visible_device_list`, and ignore `device_fn`, `protocol` and
         `session_creation_timeout_secs`.
       keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
       keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.

@@ -33,8 +33,8 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     is divided evenly among them. The first call of a session counts as warm-up and is reported separately. Tracing
     happens before the first call and is not part of any step.
 
-    `timing.json` contains the `summary()`. If training was resumed, its list `sessions` has one summary for each run in
-    `output_dir`, with its start time and its first and last global step. The file is written every minute and at the
+    `timing.json` contains the `summary()`. Its list `sessions` has one summary for each training in `output_dir`, with
+    its start time and its first and last global step. The file is written at most once a minute, and at the
     end.
 
         >>> timing = et.TimingHook(estimator.model_dir)

@@ -44,6 +44,7 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
       input_fn: an input_fn of batches of float images of shape (batch, height, width, channels) in [0, 1].
       names: one or more of the following, as an iterable or a comma-separated string; applied in this order:
 
+        - "crop": cuts out a random part of half to all of each side, of the same proportions, and enlarges it.
         - "flip": flips left to right with probability 1/2.
         - "rotate": rotates by up to 15 degrees.
         - "zoom": zooms in or out by up to 15 %.
@@ -56,14 +57,12 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
           Beta(0.2, 0.2) (Zhang et al., 2017). Labels must be floats, for example one-hot.
         - "cutmix": pastes a random rectangle of another image of the batch, and mixes the labels by its area, which is
           drawn evenly (Yun et al., 2019). Labels must be floats.
-        - "crop": cuts out a random part of half to all of each side, of the same proportions, and enlarges it; before
-          the others.
         - "light": flip, zoom and shift.
         - "medium": flip, rotate, zoom, shift, brightness and contrast.
 
     Raises:
       ValueError: a name is unknown, or `input_fn` comes from `frozen_features`. From `train`: the batches are not
-        images, or have no float labels for mixup.
+        images, or have no float labels for mixup or cutmix.
     """
     if isinstance(input_fn, FrozenFeatures):
         raise ValueError(

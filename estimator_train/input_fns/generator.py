@@ -69,9 +69,9 @@ def generator(
     the same number of examples is repeated.
 
     Raises:
-      ValueError: `batch_size` is not positive, or there are several workers but `make_generator` has no parameter
-        `input_context`, so each would yield everything. From the input_fn: the iterator made to infer the signature
-        yields nothing, or a scalar as a batch.
+      ValueError: `batch_size` is not positive, `workers` is negative, or there are several workers but
+        `make_generator` has no parameter `input_context`, so each would yield everything. From the input_fn: the
+        iterator made to infer the signature yields nothing, or a scalar as a batch.
       tf.errors.OpError: from the dataset: the Python code raised an error (its type, message and traceback are
         included), an element does not match the signature (its number is included), an epoch yields nothing or ends
         early, `make_generator` returned the same iterator twice, or a worker was killed.

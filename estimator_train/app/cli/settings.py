@@ -75,7 +75,7 @@ class Settings:
         plan="",
     )
     """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
-    [default: the folder val if there is one, else 0.1 with --early-stopping or --keep-best]"""
+    [default: the dataset's own validation images, else 0.1 with --early-stopping or --keep-best]"""
     task: str = setting(
         DATA,
         click.Choice(models.TASKS),

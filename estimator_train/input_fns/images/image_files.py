@@ -84,7 +84,8 @@ def image_files(
         and resizes all files, with a progress bar in a terminal, and every epoch reads the results. The batches are the
         same as without a cache, for the same seed. The cache takes four bytes per pixel of a grayscale image and twelve
         per pixel of a color image. A directory is reused by later processes as long as the files' paths, sizes and
-        modification times, `image_size` and `fast` are the same; outdated files stay there until you delete them.
+        modification times, `image_size`, `fast`, `resize` and `orient` are the same; outdated files stay there until
+        you delete them.
         "features" keeps the outputs of the model's frozen layers in memory, for `train` of a Keras model's Estimator;
         see `frozen_features`.
       fast: whether the JPEG decoder scales images down by 2, 4 or 8 if they are at least that many times larger than
