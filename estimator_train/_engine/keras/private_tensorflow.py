@@ -66,7 +66,8 @@ def unchecked(function: Any) -> Callable:
     """
 
     def call(*arguments: Any) -> Any:
-        flat = tf.nest.flatten(arguments, expand_composites=True)
+        # Other objects, such as the iterator of a strategy where TF 2 behavior is off, are captured.
+        flat = filter(tf.is_tensor, tf.nest.flatten(arguments, expand_composites=True))
         return function.inference_fn.call_preflattened([*flat, *function.captured_inputs])
 
     return call

@@ -125,3 +125,17 @@ def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
     results = [read() for _ in range(3)]
     assert [bool(more) for more, _ in results] == [True, True, False]
     assert tf.concat([part for _, parts in results for part in parts], axis=0).numpy().tolist() == list(range(8))
+
+
+def test_an_unchecked_function_takes_iterators_and_passes_over_other_objects():
+    """Each call of a step would check its iterator, which takes a tenth of a tiny step."""
+
+    @tf.function(autograph=False)
+    def add(iterator, other, number):
+        return {"sum": iterator.get_next() + number}
+
+    iterator, other = iter(tf.data.Dataset.range(3)), object()
+    run = private_tensorflow.unchecked(add.get_concrete_function(iterator, other, tf.constant(0, tf.int64)))
+    assert [int(run(iterator, other, tf.constant(5, tf.int64))["sum"]) for _ in range(3)] == [5, 6, 7]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        run(iterator, other, tf.constant(5, tf.int64))
