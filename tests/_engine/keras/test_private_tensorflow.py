@@ -127,7 +127,7 @@ def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
     assert tf.concat([part for _, parts in results for part in parts], axis=0).numpy().tolist() == list(range(8))
 
 
-def test_an_unchecked_function_takes_iterators_and_passes_over_other_objects():
+def test_an_unchecked_function_takes_iterators_and_ignores_other_objects():
     """Each call of a step would check its iterator, which takes a tenth of a tiny step."""
 
     @tf.function(autograph=False)
