@@ -34,8 +34,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     happens before the first call and is not part of any step.
 
     `timing.json` contains the `summary()`. Its list `sessions` has one summary for each training in `output_dir`, with
-    its start time and its first and last global step. The file is written at most once a minute, and at the
-    end.
+    its start time and its first and last global step. The file is written at most once a minute, and at the end.
 
         >>> timing = et.TimingHook(estimator.model_dir)
         >>> estimator = estimator.train(train_input_fn, steps=10, hooks=[timing])

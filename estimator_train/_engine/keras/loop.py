@@ -346,7 +346,7 @@ class _Totals(NamedTuple):
 class PredictionLoop:
     """The loop of a `PredictionProgram`, with the interface of `Loop`; runs one batch per call, on one device."""
 
-    def __init__(self, program: StepProgram, *_: Any) -> None:
+    def __init__(self, program: StepProgram, *_: Any) -> None:  # it needs no strategy and counts no steps
         self._program = program
         self.variables = ()
 

@@ -22,7 +22,7 @@ tf.get_logger().setLevel("INFO")
 
 def strategy():
     if settings["strategy"] == "multi_worker":
-        if "devices" in settings:
+        if settings.get("devices", 1) > 1:
             train_on_cpus(settings["devices"])
         return distribution.multi_worker()
     if settings["strategy"] == "mirrored":
