@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -43,7 +44,7 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
             state = tf.train.get_checkpoint_state(self._config.model_dir)
             self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes old ones
         if not master:
-            dataset_iterators.close_in_background(session)
+            session.__class__ = _LocalSession  # SessionManager creates a tf.compat.v1.Session
         return session
 
     def _wait_for_chief(self) -> Session:
@@ -57,3 +58,23 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
         )
         timeout = self._config.session_creation_timeout_secs
         return manager.wait_for_session(self._config.master, self._config.session_config, timeout)
+
+
+class _LocalSession(tf.compat.v1.Session):
+    """A session whose `close`, which deletes the iterators of its graph, continues in a thread if it is slow."""
+
+    _closing: threading.Event | None = None
+
+    def close(self) -> None:
+        self._close()
+
+    def __del__(self) -> None:
+        # The garbage collector may delete a session that is still closing in the thread, for example the one of a
+        # half-read predict. TensorFlow would free what the thread uses, and abort the process.
+        self._close().wait()
+        super().__del__()
+
+    def _close(self) -> threading.Event:
+        if self._closing is None:
+            self._closing = dataset_iterators.in_background(super().close)
+        return self._closing

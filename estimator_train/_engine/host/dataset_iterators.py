@@ -36,29 +36,24 @@ def delete_in_background(iterators: list[Iterator[Any]]) -> None:
     """Empties the list `iterators`, which must hold the only references; a slow deletion continues in a thread."""
     released = iterators.copy()
     iterators.clear()
-    if threading.main_thread().is_alive():  # at exit, Python starts no more threads
-        _in_background(released.clear)
+    in_background(released.clear)
 
 
-def close_in_background(session: tf.compat.v1.Session) -> None:
-    """Makes a slow `session.close()`, which deletes the iterators of the session's graph, continue in a thread.
+def in_background(delete: Callable[[], None]) -> threading.Event:
+    """Calls `delete`, which continues in a thread if it is slow; the event returned is set when it has ended."""
+    ended = threading.Event()
 
-    `session` is a tf.compat.v1.Session in this process.
-    """
-    close = session.close
+    def run() -> None:
+        try:
+            delete()
+        finally:
+            ended.set()
 
-    def close_once() -> None:
-        del session.close
-        if threading.main_thread().is_alive():
-            _in_background(close)
-        else:
-            close()
-
-    session.close = close_once
-
-
-def _in_background(function: Callable[[], None]) -> None:
-    # Not a daemon thread: if it woke while Python exits, a TensorFlow destructor would abort the process.
-    thread = threading.Thread(target=function, name="deletes iterators", daemon=False)
-    thread.start()
-    thread.join(_SECONDS)
+    if threading.main_thread().is_alive():
+        # Not a daemon thread: if it woke while Python exits, a TensorFlow destructor would abort the process.
+        thread = threading.Thread(target=run, name="deletes iterators", daemon=False)
+        thread.start()
+        thread.join(_SECONDS)
+    else:  # at exit, Python starts no more threads
+        run()
+    return ended

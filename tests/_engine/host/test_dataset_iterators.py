@@ -47,27 +47,6 @@ def test_the_end_of_python_waits_for_a_slow_deletion_but_release_does_not():
     assert deleted.wait(10)
 
 
-def test_a_session_that_takes_long_to_close_is_left_to_a_thread():
-    class Session:
-        def __init__(self, awake):
-            self.awake, self.closed = awake, 0
-
-        def close(self):
-            self.awake.wait(10)
-            self.closed += 1
-
-    session = Session(threading.Event())
-    dataset_iterators.close_in_background(session)
-    session.close()
-    assert not session.closed
-    session.awake.set()
-    session.close()  # the session's own
-    for thread in threading.enumerate():
-        if thread.name == "deletes iterators":
-            thread.join(10)
-    assert session.closed == 2
-
-
 def test_python_ends_where_an_error_has_left_elements_half_read():
     script = """
 from estimator_train._engine.host.dataset_iterators import iterate
