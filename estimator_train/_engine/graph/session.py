@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
 class _LocalSession(tf.compat.v1.Session):
     """A session whose `close`, which deletes the iterators of its graph, continues in a thread if it is slow."""
 
-    _closing: threading.Event | None = None
+    _closed_event: threading.Event | None = None
 
     def close(self) -> None:
         self._close()
@@ -71,10 +72,25 @@ class _LocalSession(tf.compat.v1.Session):
     def __del__(self) -> None:
         # The garbage collector may delete a session that is still closing in the thread, for example the one of a
         # half-read predict. TensorFlow would free what the thread uses, and abort the process.
-        self._close().wait()
-        super().__del__()
+        closed = self._close()
+        if closed.is_set():
+            super().__del__()
+        else:
+            dataset_iterators.in_background(functools.partial(self._delete_after, closed))
 
     def _close(self) -> threading.Event:
-        if self._closing is None:
-            self._closing = dataset_iterators.in_background(super().close)
-        return self._closing
+        """Begins to close the session, once; returns the event that is set when it is closed."""
+        if self._closed_event is None:
+            self._closed_event = threading.Event()
+            dataset_iterators.in_background(functools.partial(self._close_now, self._closed_event))
+        return self._closed_event
+
+    def _close_now(self, closed: threading.Event) -> None:
+        try:
+            super().close()
+        finally:
+            closed.set()
+
+    def _delete_after(self, closed: threading.Event) -> None:
+        closed.wait()
+        super().__del__()

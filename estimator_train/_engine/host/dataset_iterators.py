@@ -39,21 +39,12 @@ def delete_in_background(iterators: list[Iterator[Any]]) -> None:
     in_background(released.clear)
 
 
-def in_background(delete: Callable[[], None]) -> threading.Event:
-    """Calls `delete`, which continues in a thread if it is slow; the event returned is set when it has ended."""
-    ended = threading.Event()
-
-    def run() -> None:
-        try:
-            delete()
-        finally:
-            ended.set()
-
+def in_background(delete: Callable[[], None]) -> None:
+    """Calls `delete`, which continues in a thread if it is slow."""
     if threading.main_thread().is_alive():
         # Not a daemon thread: if it woke while Python exits, a TensorFlow destructor would abort the process.
-        thread = threading.Thread(target=run, name="deletes iterators", daemon=False)
+        thread = threading.Thread(target=delete, name="deletes iterators", daemon=False)
         thread.start()
         thread.join(_SECONDS)
     else:  # at exit, Python starts no more threads
-        run()
-    return ended
+        delete()

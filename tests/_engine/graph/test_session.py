@@ -38,6 +38,12 @@ def open_session(tmp_path):
     return GraphSessionCreator(v1.train.Scaffold(), et.RunConfig(tmp_path), None).create_session()
 
 
+def wait_for_threads():
+    for thread in threading.enumerate():
+        if thread.name == "deletes iterators":
+            thread.join(10)
+
+
 def test_closing_a_session_waits_for_no_slow_iterator(closing, graph, tmp_path):
     session = open_session(tmp_path)
     session.close()
@@ -45,9 +51,7 @@ def test_closing_a_session_waits_for_no_slow_iterator(closing, graph, tmp_path):
     assert closing.order == []
     closing.set()
     del session
-    for thread in threading.enumerate():
-        if thread.name == "deletes iterators":
-            thread.join(10)
+    wait_for_threads()
     assert closing.order == ["closed", "deleted"]
 
 
@@ -65,6 +69,8 @@ def test_garbage_collection_deletes_a_session_once_it_is_closed(closed, closing,
     cycle = [predictions]
     cycle.append(cycle)
     del predictions, cycle
-    threading.Timer(0.3, closing.set).start()
     gc.collect()
+    assert closing.order == []
+    closing.set()
+    wait_for_threads()
     assert closing.order == ["closed", "deleted"]
