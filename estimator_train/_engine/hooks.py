@@ -18,20 +18,38 @@ def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
     """Returns the first step after `global_step` that one of the hooks needs to see; math.inf if none needs any.
 
     A hook says so by a method `next_look(global_step)`. One without it sees every step, as in tf.estimator, unless it
-    does nothing before and after a step.
+    does nothing before and after a step. Raises ValueError if a hook returns a step that is no later one.
     """
     if see_each_step(hooks):
         return global_step + 1
-    return min((hook.next_look(global_step) for hook in hooks if hasattr(hook, "next_look")), default=math.inf)
+    looks = math.inf
+    for hook in hooks:
+        if hasattr(hook, "next_look"):
+            look = hook.next_look(global_step)
+            if not look > global_step:
+                raise ValueError(
+                    f"{type(hook).__name__}.next_look({global_step}) returned {look}; return a later step, or math.inf"
+                )
+            looks = min(looks, look)
+    return looks
 
 
 def see_each_step(hooks: Iterable[SessionRunHook]) -> bool:
-    """Returns whether one of the hooks has no method `next_look`, but one that is called before or after each step."""
-    of_steps = "before_run", "after_run"
+    """Returns whether one of the hooks has a method that is called before or after each step, but no `next_look`.
+
+    The `next_look` of a base class says nothing of such a method in a subclass.
+    """
     return any(
-        not hasattr(hook, "next_look") and any(is_overridden(hook, name, SessionRunHook) for name in of_steps)
+        _level(hook, name) < _level(hook, "next_look") and is_overridden(hook, name, SessionRunHook)
         for hook in hooks
+        for name in ("before_run", "after_run")
     )
+
+
+def _level(instance: object, method: str) -> int:
+    """Returns how many base classes up the method is defined, 0 in the instance itself; a large number if nowhere."""
+    owners = [getattr(instance, "__dict__", {}), *map(vars, type(instance).__mro__)]
+    return next((level for level, names in enumerate(owners) if method in names), len(owners))
 
 
 def is_overridden(instance: object, method: str, base: type) -> bool:

@@ -35,6 +35,31 @@ def test_an_own_hook_looks_at_each_step_and_one_that_only_ends_at_none():
     assert not see_each_step([Ending(), et.ProgressHook()])
 
 
+def test_a_subclass_that_adds_to_a_step_sees_each_unless_it_says_which():
+    class Seeing(et.ProgressHook):
+        def after_run(self, run_context, run_values):
+            pass
+
+    class Choosing(Seeing):
+        def next_look(self, global_step):
+            return 100
+
+    class Named(et.ProgressHook):
+        pass
+
+    assert [next_look([hook], 5) for hook in (Seeing(), Choosing(), Named())] == [6, 100, math.inf]
+
+
+@pytest.mark.parametrize("look", [5, 4.0, math.nan])
+def test_a_next_step_that_is_no_later_one_is_refused(look):
+    class Late(SessionRunHook):
+        def next_look(self, global_step):
+            return look
+
+    with pytest.raises(ValueError, match=rf"Late.next_look\(5\) returned {look}; return a later step, or math.inf"):
+        next_look([et.ProgressHook(), Late()], 5)
+
+
 def test_the_hooks_of_the_package_look_where_they_act(tmp_path):
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
