@@ -101,7 +101,7 @@ def distribute_in_graph(
 
 def batch_size(batch: Nest) -> tf.Tensor:
     """Returns the number of examples in a batch of any structure, an int64 scalar tensor."""
-    component = next((part for part in tf.nest.flatten(batch) if part.shape.rank != 0), None)
+    component = next((part for part in tf.nest.flatten(batch) if part is not None and part.shape.rank != 0), None)
     if component is None:  # only scalars: counts as one example
         return tf.constant(1, tf.int64)
     if isinstance(component, tf.SparseTensor):
@@ -142,6 +142,12 @@ def _share_out(
     Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
     group. If that would leave a replica without an example, they are split together with the last complete group.
     """
+    spec = dataset.element_spec
+    if _has_none(spec):  # in a window, each part becomes a dataset, and None cannot
+        of_features = spec[0] if isinstance(spec, tuple) else spec
+        filled = preprocess and (lambda features: _with_tensors(preprocess(_with_none(features, of_features))))
+        shared = _share_out(dataset.map(_of_batch(_with_tensors)), replicas, filled)
+        return shared.map(_of_batch(lambda batch: _with_none(batch, spec)))
 
     def group(index: tf.Tensor, window: Nest) -> tf.data.Dataset:
         # A window has a group and the next one, so the remainder is seen together with the last complete group.
@@ -159,6 +165,26 @@ def _share_out(
         return batches.take(kept).concatenate(_split_evenly(left, replicas, none_left))
 
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)
+
+
+def _has_none(spec: Nest) -> bool:
+    return not all(hasattr(part, "shape") for part in tf.nest.flatten(spec))  # a NoneTensorSpec has no shape
+
+
+def _of_batch(function: Callable[[Nest], Nest]) -> Callable[..., Nest]:
+    """Returns `function` for `Dataset.map`, which gives the parts of a tuple one by one."""
+    return lambda *parts: function(parts[0] if len(parts) == 1 else parts)
+
+
+def _with_tensors(batch: Nest) -> Nest:
+    """Returns the batch with a tensor without elements in place of every None."""
+    nothing = tf.zeros([batch_size(batch), 0])
+    return tf.nest.map_structure(lambda part: nothing if part is None else part, batch)
+
+
+def _with_none(batch: Nest, spec: Nest) -> Nest:
+    """Returns the batch with None in the places where `spec` has it."""
+    return tf.nest.map_structure(lambda part, spec: part if hasattr(spec, "shape") else None, batch, spec)
 
 
 def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> tf.data.Dataset:

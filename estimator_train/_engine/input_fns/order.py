@@ -97,7 +97,7 @@ def without_first(batches: tf.data.Dataset, examples: int) -> tf.data.Dataset:
     """
     if examples == 0:
         return batches
-    specs = tf.nest.flatten(batches.element_spec)
+    specs = [part for part in tf.nest.flatten(batches.element_spec) if hasattr(part, "shape")]  # None has no shape
     sizes = {part.shape.as_list()[0] if part.shape.rank else None for part in specs if part.shape.rank != 0}
     size = sizes.pop() if len(sizes) == 1 else None
     if size is not None:
@@ -117,10 +117,10 @@ def without_first(batches: tf.data.Dataset, examples: int) -> tf.data.Dataset:
 
 
 def _rows_from(
-    part: tf.Tensor | tf.SparseTensor | tf.RaggedTensor, first: tf.Tensor
-) -> tf.Tensor | tf.SparseTensor | tf.RaggedTensor:
-    """Returns the rows of a tensor of any kind, starting at row `first`; returns a scalar unchanged."""
-    if part.shape.rank == 0:
+    part: tf.Tensor | tf.SparseTensor | tf.RaggedTensor | None, first: tf.Tensor
+) -> tf.Tensor | tf.SparseTensor | tf.RaggedTensor | None:
+    """Returns the rows of a tensor of any kind, starting at row `first`; returns a scalar or None unchanged."""
+    if part is None or part.shape.rank == 0:
         return part
     if isinstance(part, tf.SparseTensor):
         begin = tf.concat([[first], tf.zeros_like(part.dense_shape[1:])], axis=0)

@@ -84,6 +84,17 @@ def test_structures_stay_and_rows_stay_together():
         np.testing.assert_array_equal(features["right"][1][:, 0], features["left"])
 
 
+def test_none_is_a_part_of_batches():
+    given = tf.data.Dataset.range(7).batch(2).map(lambda rows: ({"none": None, "rows": rows}, None))
+    shared = replica_input._share_out(given, 2)
+    assert shared.element_spec == given.element_spec
+    batches = [(features["none"], features["rows"].numpy().tolist(), labels) for features, labels in shared]
+    assert batches == [(None, rows, None) for rows in ([0, 1], [2, 3], [4, 5], [6])]
+    assert replica_input.batch_size((None, tf.zeros([3]))) == 3
+    in_order = replica_input._share_out(given, 2, lambda features: {"none": features["none"], "rows": features["rows"]})
+    assert [features["rows"].numpy().tolist() for features, _ in in_order] == [rows for _, rows, _ in batches]
+
+
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_each_replica_takes_the_next_batch(replicas, mirrored):
     strategy = mirrored(replicas)
