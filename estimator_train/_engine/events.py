@@ -58,6 +58,7 @@ def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.File
     """
     directory = model_dirs.absolute(directory)
     writer = v1.summary.FileWriterCache.get(directory)
+    writer.reopen()  # an error, such as a full disk, has closed it; otherwise nothing happens
     if os.path.isabs(directory):
         share_event_writer(directory, os.path.relpath(directory))
     return writer

@@ -47,6 +47,16 @@ def test_a_relative_and_an_absolute_path_have_one_writer(tmp_path, monkeypatch):
         assert writer is v1.summary.FileWriterCache.get("run")
 
 
+def test_a_writer_that_an_error_has_closed_is_opened_again(tmp_path):
+    with tf.Graph().as_default():
+        for step in (1, 2):
+            writer = event_writer(tmp_path)
+            writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="loss", simple_value=step)]), step)
+            writer.close()
+    # Files made within a second have one name.
+    assert read_eval_metrics(f"{tmp_path}/*")[2] == {"loss": 2}
+
+
 def test_the_events_of_a_users_hook_with_a_relative_path_stay_whole(tmp_path, monkeypatch, classifier, data, batches):
     monkeypatch.chdir(tmp_path)
     estimator = et.model_to_estimator(classifier(), model_dir="run", config=et.RunConfig(save_summary_steps=1))
