@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from estimator_train._engine.host.files import remove, this_process
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_in_progress: set[str] = set()  # the final paths of exports that threads of this process are writing
+_choosing = threading.Lock()
+
 
 @contextlib.contextmanager
 def new_export_directory(
@@ -22,14 +26,19 @@ def new_export_directory(
     """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end.
 
     The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
-    after it, so the highest number is always the newest export. After an error the temporary directory is removed.
+    after it, so the highest number is always the newest export. Threads that export at once have different times. After
+    an error the temporary directory is removed.
 
     Args:
       assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
     """
-    older = exports_in(base)
-    seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
-    final = os.path.join(base, str(seconds))
+    with _choosing:
+        unfinished = _in_progress.copy()  # before the others are listed, which it may join meanwhile
+        older = exports_in(base)
+        seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
+        while (final := os.path.join(base, str(seconds))) in unfinished:
+            seconds += 1
+        _in_progress.add(final)
     temporary = _temporary(final)
     try:
         yield temporary, tf.compat.as_bytes(final)
@@ -39,6 +48,7 @@ def new_export_directory(
             tf.io.gfile.copy(source, target)
         tf.io.gfile.rename(temporary, final)
     finally:
+        _in_progress.discard(final)
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
 

@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import re
+import threading
 import time
 
 from estimator_train._engine.host.paths import is_remote
@@ -85,9 +86,9 @@ def size_and_time(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def unfinished(path: str | os.PathLike[str]) -> str:
-    """Returns the path of the hidden file that is renamed to `path` once it is complete."""
+    """Returns the path of the hidden file that this thread renames to `path` once it is complete."""
     directory, name = os.path.split(os.fspath(path))
-    return os.path.join(directory, f".{name}.{this_process()}.part")
+    return os.path.join(directory, f".{name}.{threading.get_ident()}.{this_process()}.part")
 
 
 def owner_of_unfinished(name: str) -> str | None:

@@ -1,5 +1,6 @@
 """A file is written whole or not at all, and what a killed process left unfinished is known by its name."""
 
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -48,6 +49,13 @@ def test_the_owner_of_an_unfinished_file_is_in_its_name():
     assert files.owner_of_unfinished(name) == files.this_process()
     for other in ("run.json", ".run.json.part", "run.json.part", ".a.b-c.part", f"{name}.txt"):
         assert files.owner_of_unfinished(other) is None
+
+
+def test_threads_that_write_one_file_use_different_unfinished_files():
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        other = thread.submit(files.unfinished, "run/run.json").result()
+    assert other != files.unfinished("run/run.json")
+    assert files.owner_of_unfinished(os.path.basename(other)) == files.this_process()
 
 
 def test_an_ended_process_is_gone_and_one_elsewhere_is_gone_after_a_day():
