@@ -106,6 +106,7 @@ class Loop:
 
         A step must only start if there is data, because ops that need none, such as counting the optimizer's
         iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
+        It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it.
         """
         none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
@@ -126,7 +127,7 @@ class Loop:
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
         more, batch, arrived, _ = self._next_batch(iterator, may_start(done, totals.now))
-        return more, batch, done, totals.plus(taken, arrived - ended, arrived)
+        return more & self._has_loss(), batch, done, totals.plus(taken, arrived - ended, arrived)
 
     def _accumulated_step(
         self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
@@ -148,7 +149,14 @@ class Loop:
             (tf.constant(True), batch, tf.constant(0, tf.int64), totals),
         )
         self._end_step(batches)
-        return more, batch, self._add_to_global_step(done), totals
+        return more & self._has_loss(), batch, self._add_to_global_step(done), totals
+
+    def _has_loss(self) -> tf.Tensor:
+        """Returns whether the loss of the step that has run, as hooks see it, is a number."""
+        loss = self._outputs.get("loss", next(iter(self._outputs.values()), None))  # as in `StepProgram.spec`
+        if loss is None or not loss.dtype.is_floating:
+            return tf.constant(True)
+        return ~tf.reduce_any(tf.math.is_nan(loss))
 
     def _end_step(self, batches: tf.Tensor) -> None:
         self._strategy.run(self._program.update, args=(batches,))
@@ -163,12 +171,15 @@ class Loop:
         alone run in the order of the code, so the time is never earlier than the one before.
         """
 
+        specs = []
+
         def read() -> tf.experimental.Optional:
-            batch = iterator.get_next_as_optional()
+            batch = private_tensorflow.next_as_optional(iterator)
+            specs.append(batch.element_spec)
             self._read.assign_add(tf.cast(batch.has_value(), tf.int64))  # before the batch leaves the cond
             return batch
 
-        batch = tf.cond(wanted, read, functools.partial(tf.experimental.Optional.empty, iterator.element_spec))
+        batch = tf.cond(wanted, read, lambda: tf.experimental.Optional.empty(*specs))
         has_next = batch.has_value()
         with tf.control_dependencies([has_next]):
             arrived = tf.timestamp()
@@ -176,7 +187,7 @@ class Loop:
             return has_next, (batch,), arrived, None
         wishes = tf.zeros([2], tf.int64) if wishes is None else wishes
         none = tf.constant(False), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
-        runs, examples, saves = tf.cond(has_next, lambda: self._agree(batch.get_value(), wishes), lambda: none)
+        runs, examples, saves = tf.cond(wanted, lambda: self._agree(has_next, batch.get_value, wishes), lambda: none)
         return runs, (batch, examples), arrived, saves
 
     def _counted(self, has_batch: tf.Tensor) -> tf.Tensor:
@@ -184,16 +195,24 @@ class Loop:
         with tf.control_dependencies([self._read.assign_add(tf.cast(has_batch, tf.int64))]):
             return tf.identity(has_batch)
 
-    def _agree(self, batch: Any, wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Any], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
 
-        All replicas need examples: TensorFlow gives an empty batch to a process that has none left. One collective op
-        serves the examples and the wishes.
+        All replicas need examples. A process without a batch takes part, too, or the others would wait for it forever.
+        One collective op serves the examples and the wishes.
         """
-        return self._agreed(self._strategy.run(lambda batch: tf.concat([_sizes(batch), wishes], 0), args=(batch,)))
+        local_replicas = len(self._strategy.extended.worker_devices)  # TensorFlow wants as many in each process
+        sizes = tf.cond(
+            has_batch,
+            lambda: tf.stack(self._strategy.experimental_local_results(self._strategy.run(_sizes, args=(batch(),)))),
+            lambda: tf.constant([[1, 0]] * local_replicas, tf.int64),
+        )
 
-    def _agreed(self, sizes_and_wishes: Any) -> tuple[tf.Tensor, ...]:
-        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, sizes_and_wishes, axis=None)
+        def sizes_and_wishes() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
+            return tf.concat([sizes[replica], wishes], axis=0)
+
+        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(sizes_and_wishes), axis=None)
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
@@ -257,7 +276,7 @@ class SingleSteps(Loop):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
         none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
-            batch = iterator.get_next_as_optional()
+            batch = private_tensorflow.next_as_optional(iterator)
         has_batch = self._counted(batch.has_value())
         with tf.control_dependencies([has_batch]):
             arrived = tf.timestamp()
@@ -291,7 +310,7 @@ class DevicesLoop(Loop):
             agreed = []
             if self._trains_with_others:
                 is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
-                more, examples, wished = self._agree_if_any(more, batch, wishes * is_first)
+                more, examples, wished = self._agree(more, batch, wishes * is_first)
                 saves += wished
                 agreed = [examples]
             taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
@@ -308,28 +327,13 @@ class DevicesLoop(Loop):
                 )
                 tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
             done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
-            return more & may_start(done, totals.now), done, saves, totals
+            return more & may_start(done, totals.now) & self._has_loss(), done, saves, totals
 
         totals = _Totals(none, tf.constant(0, tf.float64), begun)
         _, done, saves, totals = tf.while_loop(
             lambda more, *_: more, step, (may_start(none, begun), none, none, totals)
         )
         return done, totals.examples, totals.seconds, saves
-
-    def _agree_if_any(self, has_batch: tf.Tensor, batch: Callable[[], Any], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Like `_agree`, but a process without a batch takes part, too, or the others would wait for it forever."""
-        local_replicas = len(self._strategy.extended.worker_devices)  # TensorFlow wants as many in each process
-        sizes = tf.cond(
-            has_batch,
-            lambda: tf.stack(self._strategy.experimental_local_results(self._strategy.run(_sizes, args=(batch(),)))),
-            lambda: tf.constant([[1, 0]] * local_replicas, tf.int64),
-        )
-
-        def sizes_and_wishes() -> tf.Tensor:
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
-            return tf.concat([sizes[replica], wishes], axis=0)
-
-        return self._agreed(self._strategy.run(sizes_and_wishes))
 
 
 class _Totals(NamedTuple):
@@ -376,7 +380,7 @@ class PredictionLoop:
 
 def _sizes(batch: Nest) -> tf.Tensor:
     """Returns (1 if a part of a replica's batch has no examples or else 0, the number of examples), int64."""
-    parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
+    parts = [part for part in tf.nest.flatten(batch) if part is not None and part.shape.rank != 0]
     is_empty = tf.reduce_any([batch_size(part) < 1 for part in parts])
     return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
 

@@ -73,6 +73,22 @@ def unchecked(function: Any) -> Callable:
     return call
 
 
+def next_as_optional(iterator: Any) -> tf.experimental.Optional:
+    """Takes the next batch of the only local replica, as `iterator.get_next_as_optional()` does without a strategy.
+
+    With one, that method asks for the size of the dataset when it is traced, which is no part of the iterator's
+    `tf.TypeSpec`: a function traced for endless data, or for none, would serve other data, too. And it waits for the
+    other workers.
+    """
+    from tensorflow.python.distribute import input_lib
+
+    if not isinstance(iterator, input_lib.DistributedIteratorBase):
+        return iterator.get_next_as_optional()
+    (of_worker,) = iterator._iterators
+    (optional,) = of_worker.get_next_as_optional_list()
+    return optional
+
+
 def next_on_devices(iterator: Any, strategy: tf.distribute.Strategy) -> tuple[tf.Tensor, Callable[[], Any]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 

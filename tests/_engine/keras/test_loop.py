@@ -1,5 +1,7 @@
 """The compiled loop: how many steps a call makes, what it returns, and what happens at the end of the data."""
 
+import contextlib
+import math
 import subprocess
 import sys
 import threading
@@ -141,6 +143,33 @@ def test_a_step_of_several_batches_is_updated_once_with_their_number(traced):
     assert int(values[step_outputs.EXAMPLES]) == 10
 
 
+class Losing(Adding):
+    """Its loss becomes NaN with the batch that begins with 4."""
+
+    def step(self, batch):
+        return {"count": tf.constant(1), "loss": tf.where(batch[0] < 4, 1.0, math.nan)}, {}
+
+    def run_step(self, strategy, step, batch):
+        logs, *others = strategy.run(step, args=(batch,))
+        return {name: strategy.reduce("SUM", value, axis=None) for name, value in logs.items()}, *others
+
+    def update(self, batches):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "batches", "steps"),
+    [(Loop, 1, 1, 3), (Loop, 1, 2, 2), (Loop, 1, 3, 1), (DevicesLoop, 2, 1, 2), (DevicesLoop, 2, 3, 1)],
+)
+def test_a_call_ends_with_the_first_step_whose_loss_is_nan(kind, replicas, batches, steps, mirrored):
+    strategy, global_step = mirrored(replicas), tf.Variable(0, dtype=tf.int64)
+    loop = kind(Losing(batches), strategy, global_step)
+    dataset = strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(60).batch(2))
+    _, call = loop.trace(iterator := iter(dataset))
+    values = call(iterator, 5, LONG, ())
+    assert math.isnan(values["loss"]) and int(values[step_outputs.STEPS]) == int(global_step) == steps
+
+
 @pytest.fixture
 def on_devices(mirrored):
     """Traces a loop over the numbers below `count`, in batches of 2, on two devices or another number."""
@@ -211,8 +240,36 @@ def test_one_device_runs_all_steps_too(on_devices):
     assert int(global_step) == loop.batches_if_idle() == 5 and int(program.total.read_value()) == sum(range(10))
 
 
+@pytest.fixture
+def strategy_of(mirrored):
+    """Gives a strategy of one replica by its name."""
+    makers = {"none": tf.distribute.get_strategy, "one device": lambda: tf.distribute.OneDeviceStrategy("CPU:0")}
+    return lambda name: makers.get(name, lambda: mirrored(1))()
+
+
+@pytest.mark.parametrize("kind", [Loop, SingleSteps])
 @pytest.mark.parametrize("strategy", ["none", "one device", "mirrored"])
-def test_single_steps_end_with_the_data_and_change_nothing_then(strategy, mirrored):
+def test_a_trace_serves_data_of_any_length(strategy, kind, strategy_of):
+    strategy = strategy_of(strategy)
+    with strategy.scope():
+        loop = kind(Adding(), strategy, None)
+
+    def steps_in(dataset):
+        iterator = iter(strategy.distribute_datasets_from_function(lambda _: dataset.batch(2)))
+        _, call = loop.trace(iterator)
+        count = 0
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while count < 5:
+                count += int(call(iterator, 5 - count if kind is Loop else 1, LONG, ())[step_outputs.STEPS])
+        return count
+
+    numbers = tf.data.Dataset.range(5)
+    assert [steps_in(data) for data in (numbers.take(0), numbers.repeat(), numbers, numbers.take(0))] == [0, 5, 3, 0]
+    assert len(loop._traced) == 1
+
+
+@pytest.mark.parametrize("strategy", ["none", "one device", "mirrored"])
+def test_single_steps_end_with_the_data_and_change_nothing_then(strategy, strategy_of):
     class Keeping(Adding):
         keeps_each_step = True
 
@@ -220,8 +277,7 @@ def test_single_steps_end_with_the_data_and_change_nothing_then(strategy, mirror
             self.total.assign_add(1)  # needs no data
             return {"mean": tf.reduce_mean(tf.cast(batch, tf.float32))}, {"batch": batch}
 
-    makers = {"none": tf.distribute.get_strategy, "one device": lambda: tf.distribute.OneDeviceStrategy("CPU:0")}
-    strategy = makers.get(strategy, lambda: mirrored(1))()
+    strategy = strategy_of(strategy)
     with strategy.scope():
         program, global_step = Keeping(), tf.Variable(0, dtype=tf.int64)
     loop = SingleSteps(program, strategy, global_step)
