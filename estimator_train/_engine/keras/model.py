@@ -123,6 +123,7 @@ class KerasModel(PreparedModel):
                 make_dataset = functools.partial(_dataset_for, state, input_fn, mode=mode, config=config, params=params)
                 restored = self._restored(state, checkpoint_path)
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
+                stack.callback(steps.close)
             hook_graph, spec = self._hook_graph(state, program, steps, config, hooks)
             creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, program.triggers(hook_graph))
             give_back = stack.pop_all().close
@@ -212,7 +213,10 @@ class KerasModel(PreparedModel):
 
     @contextlib.contextmanager
     def _state(self, mode: str, config: RunConfig, checkpoint_path: str | None) -> Iterator[ModelState]:
-        """Gives a state for one run that starts from the checkpoint at prefix `checkpoint_path` if it is not None."""
+        """Gives a state for one run that starts from the checkpoint at prefix `checkpoint_path` if it is not None.
+
+        After an error in the block, no other run gets it: a failed trace may leave layers and functions half built.
+        """
         kind = _STATES[mode]
         strategy = _strategy(mode, config)
         _check_scope(strategy)
@@ -224,10 +228,8 @@ class KerasModel(PreparedModel):
             state = self._new_state(kind, strategy, config)
         if isinstance(state, TrainingState):
             self._trained = state
-        try:
-            yield state
-        finally:
-            idle.append(state)
+        yield state
+        idle.append(state)
 
     def _new_state(self, kind: type[_State], strategy: tf.distribute.Strategy | None, config: RunConfig) -> _State:
         with BUILDING:

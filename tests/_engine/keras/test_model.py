@@ -281,6 +281,32 @@ def test_subclassed_models_train_and_evaluate(built, replicas, data, batches, mi
     assert next(iter(estimator.predict(batches(data, 20))))["output_1"].shape == (3,)
 
 
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+def test_an_estimator_whose_first_trace_failed_trains_on_good_data(generation, data, batches, tmp_path):
+    kerases = pytest.importorskip(generation)
+
+    class BuiltInItsFirstStep(kerases.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = kerases.layers.Dense(3)
+
+        def call(self, inputs):
+            return self.head(inputs)
+
+    def build():
+        model = BuiltInItsFirstStep()
+        model.compile("sgd", "mse")
+        return model
+
+    estimator = et.model_to_estimator(build, model_dir=str(tmp_path))
+    bad = data[0], data[1][:, :2]
+    for call in (estimator.train, estimator.evaluate):
+        with pytest.raises(ValueError, match="shape|dimension|size"):
+            call(batches(bad, 16))
+        call(batches(data, 16))
+    assert estimator.get_variable_value("global_step") == 6
+
+
 def two_headed():
     left, right = keras.Input((4,), name="left"), keras.Input((4,), name="right")
     both = layers.Concatenate()([left, right])
