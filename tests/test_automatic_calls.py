@@ -62,7 +62,7 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
     eval_spec = et.EvalSpec(
         lambda: examples.batch(8).take(3), None, exporters=[et.LoggerExporter(table)], every_steps=10
     )
-    for last_step in (STEPS // 2, 10 * STEPS):
+    for last_step in (STEPS // 2 + 3, 10 * STEPS):  # checkpoints are not counted from the step it resumes at
         estimator = et.model_to_estimator(model_of(keras), config=config)
         never = et.experimental.make_early_stopping_hook(estimator, lambda: False, None, 6)
         stop = et.experimental.stop_if_higher_hook(estimator, "loss", 0.0, None, STEPS - 5, None, 1)
@@ -107,7 +107,17 @@ def test_they_give_what_single_steps_give(keras, replicas, settings, data, mirro
         assert mine == theirs
     for name, value in single.items():
         np.testing.assert_array_equal(automatic[name], value, name)
-    assert calls < STEPS * 0.85
+    assert calls < STEPS
+
+
+def test_a_nan_ends_training_at_its_step_and_nothing_is_saved_after_it(data, tmp_path):
+    batches = tf.data.Dataset.from_tensor_slices(data).batch(8).repeat().enumerate()
+    with_nan = batches.map(lambda index, batch: (batch[0], tf.where(index == 6, math.nan, batch[1])))
+    config = et.RunConfig(tmp_path, save_checkpoints_steps=20, log_step_count_steps=None, save_summary_steps=None)
+    estimator = et.model_to_estimator(model_of(tf_keras), config=config)
+    with pytest.raises(et.NanLossDuringTrainingError):
+        estimator.train(lambda: with_nan, max_steps=30)
+    assert estimator.latest_checkpoint().endswith("-0")
 
 
 SLOW_STEPS = """

@@ -32,6 +32,7 @@ class StepRunner:
     Attributes:
       agreement: the `synchronous.Agreement` for training in several processes; None in a single process.
       returning: a lock that a call takes before it returns, so that another thread can save meanwhile.
+      close: function that deletes the iterator at the end of the run.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class StepRunner:
         self.returning = threading.Lock()
         with restored:
             self._iterators = [iter(make_dataset())]  # only the current one
-            weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
+            # Whoever does not close the run leaves that to the garbage collector.
+            self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
+            self.close.atexit = False
             self._loop = state.loop(program, self._in_single_steps)
             try:
                 with BUILDING:
@@ -150,8 +153,8 @@ class StepRunner:
     def _limits(self) -> tuple[int, float]:
         """Returns how many steps the next call may run, and the seconds after which a step that begins is its last.
 
-        It ends at the last step, a checkpoint, a log line or an epoch at the latest. Checkpoints are saved every n
-        steps; log lines are written for the first step and every n steps after it. By default, it also ends where a
+        It ends at the last step, a checkpoint, a log line or an epoch at the latest. Checkpoints are saved at multiples
+        of n; log lines are written for the first step and every n steps after it. By default, it also ends where a
         hook needs to look, and soon enough for Ctrl-C. With a number of steps and callbacks, calls are those of fit
         with steps_per_execution, so log lines are for the call that reaches the step.
         """
@@ -159,8 +162,8 @@ class StepRunner:
             return 1, _LONG
         config, step, done = self._config, self.global_step, self.global_step - self._first_step
         at_once, is_automatic = config.steps_per_loop, config.steps_per_loop == "auto"
-        epochs = [hook.steps_per_epoch for hook in self._epoch_hooks if hook.steps_per_epoch]
-        counts: list[float] = [steps - step % steps for steps in epochs]
+        epochs = [hook.steps_per_epoch for hook in self._epoch_hooks]
+        counts: list[float] = [steps - step % steps for steps in (*epochs, config.save_checkpoints_steps) if steps]
         if at_once != "auto":
             counts.append(at_once)
         elif done == 0 or self.agreement:  # hooks time the first step apart; workers would have to agree on the time
@@ -175,7 +178,7 @@ class StepRunner:
             (config.log_step_count_steps, 1),
         )
         has_log_lines = is_automatic or not self._epoch_hooks
-        for every, first in ((config.save_checkpoints_steps, 0), *(logged if has_log_lines else ())):
+        for every, first in logged if has_log_lines else ():
             if every:
                 counts.append(int(every) - (done - first) % int(every))
         return int(min(*counts, _MANY)), max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
