@@ -48,9 +48,9 @@ def new_export_directory(
             tf.io.gfile.copy(source, target)
         tf.io.gfile.rename(temporary, final)
     finally:
-        _in_progress.discard(final)
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
+        _in_progress.discard(final)
 
 
 def remove_export(path: str) -> None:

@@ -146,8 +146,12 @@ def _share_out(
     if _has_none(spec):  # in a window, each part becomes a dataset, and None cannot
         of_features = spec[0] if isinstance(spec, tuple) else spec
         filled = preprocess and (lambda features: _with_tensors(preprocess(_with_none(features, of_features))))
-        shared = _share_out(dataset.map(_of_batch(_with_tensors)), replicas, filled)
-        return shared.map(_of_batch(lambda batch: _with_none(batch, spec)))
+
+        def map_batches(dataset: tf.data.Dataset, function: Callable[[Nest], Nest]) -> tf.data.Dataset:
+            return dataset.map(lambda *parts: function(parts if isinstance(spec, tuple) else parts[0]))
+
+        shared = _share_out(map_batches(dataset, _with_tensors), replicas, filled)
+        return map_batches(shared, lambda batch: _with_none(batch, spec))
 
     def group(index: tf.Tensor, window: Nest) -> tf.data.Dataset:
         # A window has a group and the next one, so the remainder is seen together with the last complete group.
@@ -168,23 +172,18 @@ def _share_out(
 
 
 def _has_none(spec: Nest) -> bool:
-    return not all(hasattr(part, "shape") for part in tf.nest.flatten(spec))  # a NoneTensorSpec has no shape
-
-
-def _of_batch(function: Callable[[Nest], Nest]) -> Callable[..., Nest]:
-    """Returns `function` for `Dataset.map`, which gives the parts of a tuple one by one."""
-    return lambda *parts: function(parts[0] if len(parts) == 1 else parts)
+    return any(part == tf.type_spec_from_value(None) for part in tf.nest.flatten(spec))
 
 
 def _with_tensors(batch: Nest) -> Nest:
-    """Returns the batch with a tensor without elements in place of every None."""
-    nothing = tf.zeros([batch_size(batch), 0])
-    return tf.nest.map_structure(lambda part: nothing if part is None else part, batch)
+    """Returns the batch with a number per example in place of every None; `unbatch` crashes on tensors without any."""
+    numbers = tf.zeros([batch_size(batch)])
+    return tf.nest.map_structure(lambda part: numbers if part is None else part, batch)
 
 
 def _with_none(batch: Nest, spec: Nest) -> Nest:
     """Returns the batch with None in the places where `spec` has it."""
-    return tf.nest.map_structure(lambda part, spec: part if hasattr(spec, "shape") else None, batch, spec)
+    return tf.nest.map_structure(lambda part, spec: None if _has_none(spec) else part, batch, spec)
 
 
 def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> tf.data.Dataset:

@@ -83,9 +83,12 @@ def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     if first is None:
         return dataset
 
+    def has_no_rank(part: Any) -> bool:
+        return part is not None and part.shape.rank is None
+
     def with_ranks(*element: Nest) -> Nest:
         return tf.nest.map_structure(
-            lambda part, like: tf.ensure_shape(part, [None] * like.shape.rank) if part.shape.rank is None else part,
+            lambda part, like: tf.ensure_shape(part, [None] * like.shape.rank) if has_no_rank(part) else part,
             element if isinstance(specs, tuple) else element[0],
             first,
         )

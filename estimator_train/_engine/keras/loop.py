@@ -106,13 +106,14 @@ class Loop:
 
         A step must only start if there is data, because ops that need none, such as counting the optimizer's
         iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
-        It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it.
+        It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it. On
+        GPUs, which are behind the host, it ends a step later rather than wait for each loss.
         """
         none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
             more, batch, arrived, saves = self._next_batch(iterator, may_start(none, begun), wishes)
         step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
-        totals = _Totals(none, arrived - begun, arrived)
+        totals = _Totals(none, arrived - begun, arrived, tf.constant(True))
         _, _, done, totals = tf.while_loop(
             lambda more, *_: more, functools.partial(step, iterator, may_start), (more, batch, none, totals)
         )
@@ -127,7 +128,8 @@ class Loop:
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
         more, batch, arrived, _ = self._next_batch(iterator, may_start(done, totals.now))
-        return more & self._has_loss(), batch, done, totals.plus(taken, arrived - ended, arrived)
+        goes_on, totals = self._goes_on(totals.plus(taken, arrived - ended, arrived))
+        return more & goes_on, batch, done, totals
 
     def _accumulated_step(
         self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
@@ -149,14 +151,17 @@ class Loop:
             (tf.constant(True), batch, tf.constant(0, tf.int64), totals),
         )
         self._end_step(batches)
-        return more & self._has_loss(), batch, self._add_to_global_step(done), totals
+        goes_on, totals = self._goes_on(totals)
+        return more & goes_on, batch, self._add_to_global_step(done), totals
 
-    def _has_loss(self) -> tf.Tensor:
-        """Returns whether the loss of the step that has run, as hooks see it, is a number."""
+    def _goes_on(self, totals: _Totals) -> tuple[tf.Tensor, _Totals]:
+        """Returns whether a step may follow the one that has run, as far as its loss is concerned, and new totals."""
         loss = self._outputs.get("loss", next(iter(self._outputs.values()), None))  # as in `StepProgram.spec`
         if loss is None or not loss.dtype.is_floating:
-            return tf.constant(True)
-        return ~tf.reduce_any(tf.math.is_nan(loss))
+            return tf.constant(True), totals
+        has_loss = ~tf.reduce_any(tf.math.is_nan(loss))
+        goes_on = totals.has_loss if tf.config.list_logical_devices("GPU") else has_loss
+        return goes_on, totals._replace(has_loss=has_loss)
 
     def _end_step(self, batches: tf.Tensor) -> None:
         self._strategy.run(self._program.update, args=(batches,))
@@ -176,7 +181,8 @@ class Loop:
         def read() -> tf.experimental.Optional:
             batch = private_tensorflow.next_as_optional(iterator)
             specs.append(batch.element_spec)
-            self._read.assign_add(tf.cast(batch.has_value(), tf.int64))  # before the batch leaves the cond
+            if not self._trains_with_others:
+                self._read.assign_add(tf.cast(batch.has_value(), tf.int64))  # before the batch leaves the cond
             return batch
 
         batch = tf.cond(wanted, read, lambda: tf.experimental.Optional.empty(*specs))
@@ -188,10 +194,13 @@ class Loop:
         wishes = tf.zeros([2], tf.int64) if wishes is None else wishes
         none = tf.constant(False), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
         runs, examples, saves = tf.cond(wanted, lambda: self._agree(has_next, batch.get_value, wishes), lambda: none)
-        return runs, (batch, examples), arrived, saves
+        return self._counted(runs), (batch, examples), arrived, saves
 
     def _counted(self, has_batch: tf.Tensor) -> tf.Tensor:
-        """Counts a batch that has been read; a step that waits for the result changes variables only after that."""
+        """Counts a batch that has been read; a step that waits for the result changes variables only after that.
+
+        A worker counts its batch when all have one: while it waits for the others, no step runs.
+        """
         with tf.control_dependencies([self._read.assign_add(tf.cast(has_batch, tf.int64))]):
             return tf.identity(has_batch)
 
@@ -304,7 +313,6 @@ class DevicesLoop(Loop):
         def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
             with tf.control_dependencies([totals.now]):
                 more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
-            more = self._counted(more)
             with tf.control_dependencies([more]):
                 arrived = tf.timestamp()
             agreed = []
@@ -313,6 +321,7 @@ class DevicesLoop(Loop):
                 more, examples, wished = self._agree(more, batch, wishes * is_first)
                 saves += wished
                 agreed = [examples]
+            more = self._counted(more)
             taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
             return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
@@ -327,9 +336,10 @@ class DevicesLoop(Loop):
                 )
                 tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
             done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
-            return more & may_start(done, totals.now) & self._has_loss(), done, saves, totals
+            goes_on, totals = self._goes_on(totals)
+            return more & may_start(done, totals.now) & goes_on, done, saves, totals
 
-        totals = _Totals(none, tf.constant(0, tf.float64), begun)
+        totals = _Totals(none, tf.constant(0, tf.float64), begun, tf.constant(True))
         _, done, saves, totals = tf.while_loop(
             lambda more, *_: more, step, (may_start(none, begun), none, none, totals)
         )
@@ -342,9 +352,10 @@ class _Totals(NamedTuple):
     examples: tf.Tensor  # int64
     seconds: tf.Tensor  # float64, of waiting for batches
     now: tf.Tensor  # float64, when the last batch arrived, or in a `DevicesLoop`, when the last step ended
+    has_loss: tf.Tensor  # bool, whether the last step's loss is no NaN
 
     def plus(self, examples: tf.Tensor, seconds: tf.Tensor, now: tf.Tensor) -> _Totals:
-        return _Totals(self.examples + examples, self.seconds + seconds, now)
+        return self._replace(examples=self.examples + examples, seconds=self.seconds + seconds, now=now)
 
 
 class PredictionLoop:

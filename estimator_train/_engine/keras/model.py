@@ -228,7 +228,12 @@ class KerasModel(PreparedModel):
             state = self._new_state(kind, strategy, config)
         if isinstance(state, TrainingState):
             self._trained = state
-        yield state
+        try:
+            yield state
+        except BaseException:
+            if state is self._trained:
+                self._trained = None
+            raise
         idle.append(state)
 
     def _new_state(self, kind: type[_State], strategy: tf.distribute.Strategy | None, config: RunConfig) -> _State:

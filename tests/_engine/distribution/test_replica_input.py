@@ -91,6 +91,8 @@ def test_none_is_a_part_of_batches():
     batches = [(features["none"], features["rows"].numpy().tolist(), labels) for features, labels in shared]
     assert batches == [(None, rows, None) for rows in ([0, 1], [2, 3], [4, 5], [6])]
     assert replica_input.batch_size((None, tf.zeros([3]))) == 3
+    alone = tf.data.Dataset.range(3).batch(2).map(lambda rows: ((rows, None),))
+    assert [batch[0][0].numpy().tolist() for batch in replica_input._share_out(alone, 2)] == [[0, 1], [2]]
     in_order = replica_input._share_out(given, 2, lambda features: {"none": features["none"], "rows": features["rows"]})
     assert [features["rows"].numpy().tolist() for features, _ in in_order] == [rows for _, rows, _ in batches]
 

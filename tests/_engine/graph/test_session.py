@@ -12,9 +12,17 @@ from estimator_train._engine.graph.session import GraphSessionCreator
 v1 = tf.compat.v1
 
 
+def wait_for_threads():
+    for thread in threading.enumerate():
+        if thread.name == "deletes iterators":
+            thread.join(10)
+
+
 @pytest.fixture
 def closing(monkeypatch):
     """Sessions close when this event is set; its list `order` says what they did."""
+    gc.collect()  # sessions of other tests
+    wait_for_threads()
     close, delete = v1.Session.close, v1.Session.__del__
     may_close = threading.Event()
     may_close.order = []
@@ -36,12 +44,6 @@ def closing(monkeypatch):
 def open_session(tmp_path):
     v1.train.create_global_step()
     return GraphSessionCreator(v1.train.Scaffold(), et.RunConfig(tmp_path), None).create_session()
-
-
-def wait_for_threads():
-    for thread in threading.enumerate():
-        if thread.name == "deletes iterators":
-            thread.join(10)
 
 
 def test_closing_a_session_waits_for_no_slow_iterator(closing, graph, tmp_path):

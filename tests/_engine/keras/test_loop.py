@@ -170,6 +170,12 @@ def test_a_call_ends_with_the_first_step_whose_loss_is_nan(kind, replicas, batch
     assert math.isnan(values["loss"]) and int(values[step_outputs.STEPS]) == int(global_step) == steps
 
 
+def test_beside_gpus_a_call_ends_a_step_after_a_loss_that_is_nan(traced, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind] * (kind == "GPU"))
+    _, _, call, _ = traced(Losing(), 20)
+    assert [int(call(5)[step_outputs.STEPS]) for _ in range(2)] == [4, 2]
+
+
 @pytest.fixture
 def on_devices(mirrored):
     """Traces a loop over the numbers below `count`, in batches of 2, on two devices or another number."""
@@ -249,7 +255,7 @@ def strategy_of(mirrored):
 
 @pytest.mark.parametrize("kind", [Loop, SingleSteps])
 @pytest.mark.parametrize("strategy", ["none", "one device", "mirrored"])
-def test_a_trace_serves_data_of_any_length(strategy, kind, strategy_of):
+def test_one_trace_takes_data_of_any_length(strategy, kind, strategy_of):
     strategy = strategy_of(strategy)
     with strategy.scope():
         loop = kind(Adding(), strategy, None)

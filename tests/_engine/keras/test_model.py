@@ -307,6 +307,24 @@ def test_an_estimator_whose_first_trace_failed_trains_on_good_data(generation, d
     assert estimator.get_variable_value("global_step") == 6
 
 
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_labels_may_be_none_where_the_model_adds_its_loss(replicas, data, mirrored, tmp_path):
+    rows = keras.Input((4,))
+    model = keras.Model(rows, layers.Dense(1)(rows))
+    model.add_loss(tf.reduce_mean(model.output**2))
+    model.compile("sgd")
+    estimator = estimator_of(model, tmp_path, mirrored(replicas))
+
+    def input_fn():  # of unknown ranks, and of an odd number of batches
+        batches = tf.data.Dataset.from_generator(lambda: iter(data[0][:60].reshape(5, 12, 4)), tf.float32)
+        return batches.map(lambda rows: (rows, None))
+
+    estimator.train(input_fn, steps=1)
+    estimator.train(input_fn)
+    expected = np.mean(model.predict(data[0][:60], verbose=0) ** 2)
+    assert 0 < estimator.evaluate(input_fn)["loss"] < expected
+
+
 def two_headed():
     left, right = keras.Input((4,), name="left"), keras.Input((4,), name="right")
     both = layers.Concatenate()([left, right])

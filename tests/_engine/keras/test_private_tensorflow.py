@@ -111,6 +111,22 @@ def test_a_function_of_any_arguments_shows_the_signature_of_another():
     assert Placed(0.5)(tf.constant([1.0]), training=True) is True
 
 
+@pytest.mark.parametrize("times", [0, 1, None])
+def test_the_next_batch_of_a_replica_is_optional_whatever_the_data(times, mirrored):
+    data = tf.data.Dataset.range(1).repeat(times)
+    strategy, whole = mirrored(1), []
+
+    @tf.function
+    def read(iterator):
+        optional = private_tensorflow.next_as_optional(iterator)
+        whole.append(optional.element_spec)
+        return optional.has_value()
+
+    for iterator in (iter(data), iter(strategy.distribute_datasets_from_function(lambda _: data))):
+        assert bool(read(iterator)) == (times != 0)
+    assert whole == [data.element_spec] * 2
+
+
 def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
     """Otherwise each step would take them to the host and back."""
     strategy = mirrored(2)
