@@ -130,12 +130,15 @@ def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(devices,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_training_ends_where_the_first_worker_has_no_more_data(devices, start):
-    batches = [3 * devices, 5 * devices]
-    chief, worker = start("chief", "worker", batches=batches, max_steps=None, own_step=True, devices=devices)
+@pytest.mark.parametrize(
+    ("devices", "config", "steps"),
+    [(1, {}, 3), (1, {"steps_per_loop": 4}, 3), (1, {"accumulate_steps": 2}, 2), (2, {}, 3)],
+)
+def test_training_ends_where_the_first_worker_has_no_more_data(devices, config, steps, start):
+    settings = {"batches": [3 * devices, 5 * devices], "own_step": "accumulate_steps" not in config, "config": config}
+    chief, worker = start("chief", "worker", max_steps=None, devices=devices, **settings)
     assert exit_codes([chief, worker]) == [0, 0]
-    assert saved_steps(chief)[0] == saved_steps(worker)[0] == [0, 3]
+    assert saved_steps(chief)[0] == saved_steps(worker)[0] == [0, steps]
     losses = [re.search(r"Loss for final step: ([\d.]+)", process.log.read_text())[1] for process in (chief, worker)]
     assert losses[0] == losses[1]  # a train_step's values are summed over all workers
 
