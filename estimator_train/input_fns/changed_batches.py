@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
-from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.input_fns.protocols import changed
 
 
 class UnsuitableBatchError(ValueError):
@@ -30,10 +30,4 @@ class ChangedBatches:
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         batches = call_input_fn(self.input_fn, **({"input_context": input_context} if input_context else {}))
-        seed = draw_seed()
-        return batches.enumerate().map(
-            lambda number, batch: self.change(
-                batch if isinstance(batch, tuple) else (batch,), tf.stack([seed, number])
-            ),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
+        return changed(batches, self.change)

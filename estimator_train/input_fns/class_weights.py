@@ -29,6 +29,7 @@ def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[f
     Raises:
       ValueError: `weights` has fewer than two entries, or an entry is negative or not finite. From `train`: the batches
         have no labels, or the number of classes differs.
+      tf.errors.InvalidArgumentError: from `train`, on a CPU, if a class index has no weight. On a GPU, the loss is NaN.
     """
     weights = tuple(float(weight) for weight in weights)
     if len(weights) < 2 or not all(0 <= weight < math.inf for weight in weights):
@@ -49,9 +50,25 @@ class ClassWeights:
                 f"class weights need labels, one-hot or class indices, got {rest[0] if rest else 'none'}"
             )
         labels, *given = rest
-        is_one_hot = labels.shape.rank == 2 and labels.shape[1] != 1
-        if is_one_hot and labels.shape[1] not in (None, len(self.weights)):
-            raise UnsuitableBatchError(f"there are {len(self.weights)} class weights and {labels.shape[1]} classes")
-        classes = tf.argmax(labels, axis=1) if is_one_hot else tf.cast(tf.reshape(labels, [-1]), tf.int64)
-        weights = tf.gather(tf.constant(self.weights), classes)
+        number = len(self.weights)
+        if labels.shape.rank == 2 and labels.shape[1] not in (None, 1, number):
+            raise UnsuitableBatchError(f"there are {number} class weights and {labels.shape[1]} classes")
+        classes = _classes(labels)
+        # On a CPU, the gather refuses other classes. On a GPU, it would give them the weight 0; a NaN ends training.
+        is_weighted = (classes >= 0) & (classes < number)
+        weights = tf.where(is_weighted, tf.gather(tf.constant(self.weights), classes), math.nan)
         return features, labels, weights * tf.cast(given[0], weights.dtype) if given else weights
+
+
+def _classes(labels: tf.Tensor) -> tf.Tensor:
+    """Returns the class of each label, int64, as `fit(class_weight=...)` finds it: the nearest one if it is between."""
+
+    def of_indices() -> tf.Tensor:
+        return tf.cast(tf.round(tf.cast(tf.reshape(labels, [-1]), tf.float32)), tf.int64)
+
+    def of_one_hot() -> tf.Tensor:
+        return tf.argmax(labels, axis=1)
+
+    if labels.shape.rank == 1 or labels.shape[1] == 1:
+        return of_indices()
+    return tf.cond(tf.shape(labels)[1] > 1, of_one_hot, of_indices) if labels.shape[1] is None else of_one_hot()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.host.generator_stream import Item, Share, Skipped, epochs, in_turn
+from estimator_train._engine.host.generator_stream import Item, Share, Skipped, epochs, in_turn, unbound_parameters
 from estimator_train._engine.host.generator_workers import in_workers
 from estimator_train._engine.host.host_memory import aligned_empty, keep_freed_memory
 from estimator_train._engine.input_fns.order import share_of_pipeline, without_first
@@ -50,7 +49,7 @@ def generator(
       output_signature: nested `tf.TensorSpec` of one tuple. If None, it is inferred from the first tuple of an extra
         iterator, with the leading dimension of batches left open. An unknown rank is inferred in the same way.
       augment: a function (features, labels) -> (features, labels) in numpy and Python, called on every tuple in every
-        epoch, before the signature is checked.
+        epoch, before the signature is checked. It may return `Skipped` as well.
       elements_per_epoch: the number of tuples, including skipped ones, in every epoch of an input pipeline; an epoch
         with fewer or more is an error. None allows any number.
       workers: number of worker processes that run the iterators and `augment`; 0 runs them in this process. Each worker
@@ -60,7 +59,7 @@ def generator(
     The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`, and its
     elements are not sharded automatically. To shard them, give `make_generator` a parameter `input_context` and use its
     `num_input_pipelines` and `input_pipeline_id`. If `make_generator` has a parameter `epoch`, it receives the number
-    of the epoch, from 0.
+    of the epoch, from 0. Parameters that a `functools.partial` has bound keep their values.
 
     Training resumed with `RunConfig(resume_input=True)` starts in the epoch where it stopped if both `batch_size` and
     `elements_per_epoch` are given; otherwise it reads all earlier elements again. If `make_generator` has a parameter
@@ -81,7 +80,7 @@ def generator(
         raise ValueError(f"batch_size must be at least 1, or None if each tuple is a batch; got {batch_size!r}")
     if workers < 0:
         raise ValueError(f"workers must be 0 or above, got {workers}")
-    if workers > 1 and "input_context" not in inspect.signature(make_generator).parameters:
+    if workers > 1 and "input_context" not in unbound_parameters(make_generator):
         fix = "give it a parameter input_context and yield only the share of that input pipeline"
         raise ValueError(f"each of the {workers} workers would yield all elements of make_generator; {fix}")
     return GeneratorExamples(
@@ -137,9 +136,12 @@ class GeneratorExamples:
             return _checked(items(), signature, self.elements_per_epoch, self.skipped, first)
 
         if batch_size is None:
-            # TensorFlow uses an array where it lies, and a worker uses the memory again.
-            kept = (lambda: map(copy.deepcopy, elements())) if self.workers else elements
-            dataset = without_first(tf.data.Dataset.from_generator(kept, output_signature=signature), before)
+
+            def copies() -> Iterator[tuple]:
+                # TensorFlow uses an array where it lies, and Python and workers may use the memory again.
+                return map(copy.deepcopy, elements())
+
+            dataset = without_first(tf.data.Dataset.from_generator(copies, output_signature=signature), before)
         else:
 
             def batches() -> Iterator[Nest]:

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import os
 import sys
@@ -121,6 +122,31 @@ def test_an_element_that_is_no_tuple_is_refused():
         generator(lambda: iter([[1, 2]]))()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_augment_may_skip_examples_but_not_return_nothing(workers):
+    def augment(features, label):
+        return Skipped("scan 2: is torn") if label == 2 else (features, label)
+
+    input_fn = generator(shares(), batch_size=5, augment=augment, workers=workers, output_signature=SIGNATURE)
+    assert labels_of(input_fn()) == [[0, 1, 3, 4]] and input_fn.skipped == ["scan 2: is torn"]
+    broken = generator(shares(), batch_size=5, augment=lambda *_: None, workers=workers, output_signature=SIGNATURE)
+    with pytest.raises(tf.errors.OpError, match="augment returned a NoneType, not a tuple"):
+        list(broken())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_arguments_bound_by_a_partial_keep_their_values(workers):
+    def make(first, last, epoch, input_context):
+        for label in range(first, last)[input_context.input_pipeline_id :: input_context.num_input_pipelines]:
+            yield np.zeros(2, np.float32), label + 100 * epoch
+
+    bound = functools.partial(make, first=2, last=6, epoch=7)
+    input_fn = generator(bound, batch_size=4, elements_per_epoch=4, workers=workers, output_signature=SIGNATURE)
+    assert labels_of(input_fn()) == [[702, 703, 704, 705]]
+    if not workers:
+        assert labels_of(input_fn.starting_at(1, seed=0)()) == [[703, 704, 705]]
+
+
 def test_examples_in_place_of_batches_are_refused():
     with pytest.raises(ValueError, match="scalar 0 in a batch; pass batch_size"):
         generator(examples)()
@@ -196,15 +222,21 @@ def test_a_generator_may_fill_one_array_again_and_again(workers):
     assert batches == [([0, 1, 2], [b"0", b"1", b"2"]), ([3, 4], [b"3", b"4"])]
 
 
-@pytest.mark.parametrize("size", [700_000, 5_000_000], ids=["in shared memory", "larger than half of it"])
-def test_batches_of_a_worker_stay_as_they_were_however_many_follow(size):
+@pytest.mark.parametrize(
+    ("size", "workers"),
+    [(700_000, 1), (5_000_000, 1), (700_000, 0)],
+    ids=["in shared memory", "larger than half of it", "without workers"],
+)
+def test_batches_remain_as_they_were_however_many_follow(size, workers):
     def refilled():
-        array = np.zeros((1, size), np.float32)
+        memory = np.empty(4 * size + 64, np.uint8)
+        # Aligned to cache lines, TensorFlow would use it without a copy.
+        array = memory[-memory.ctypes.data % 64 :][: 4 * size].view(np.float32).reshape(1, size)
         for label in range(20):
             array[:] = label
             yield array, np.int32([label])
 
-    batches = list(generator(refilled, workers=1)())
+    batches = list(generator(refilled, workers=workers)())
     assert [float(tf.reduce_min(features)) for features, _ in batches] == list(range(20))
     assert [float(tf.reduce_max(features)) for features, _ in batches] == list(range(20))
 

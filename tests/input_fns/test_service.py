@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from PIL import Image
 
 import estimator_train as et
 from estimator_train.input_fns import image_files
@@ -116,6 +117,19 @@ def test_input_pipelines_share_the_files(workers, many):
         list(range(0, 40, 2)),
         list(range(1, 40, 2)),
     ]
+
+
+def test_workers_decode_all_formats_but_tiff_which_they_name(workers, tmp_path):
+    folder = tmp_path / "cat"
+    folder.mkdir()
+    kinds = ["png", "bmp", "gif", *(["webp"] if hasattr(tf.io, "decode_webp") else [])]
+    for value, kind in enumerate(kinds):
+        Image.fromarray(np.full((4, 4, 3), 50 * value, np.uint8)).save(folder / f"{value}.{kind}", lossless=True)
+    batches = batches_of(image_files(folder / "*", CLASSES, (1, 1), num_epochs=1, service=workers[0])())
+    assert batches == [[50 * value for value in range(len(kinds))]]
+    Image.new("L", (4, 4)).save(folder / "4.tiff")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"4\.tiff.*a tf.data service reads no TIFF"):
+        list(image_files(folder / "*", CLASSES, (1, 1), num_epochs=1, service=workers[0])())
 
 
 def test_damaged_files_are_named_or_left_out(workers, tmp_path, many):

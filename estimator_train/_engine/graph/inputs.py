@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import call_input_fn, distribute_in_graph
+from estimator_train._engine.input_fns.protocols import changed, without_changes
 from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.types import InputFn, Nest, Session, SessionRunContext, SessionRunHook, SessionRunValues
@@ -45,11 +46,11 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(
             tf.distribute.get_strategy(),
-            lambda context: _dataset(call_input_fn(input_fn, input_context=context, **offered), offered["mode"]),
+            lambda context: _dataset(_result(input_fn, input_context=context, **offered), offered["mode"]),
             drop_incomplete=offered["mode"] == ModeKeys.TRAIN,
         )
         return *as_pair(batch), (_StartInput(start),)
-    result = call_input_fn(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
+    result = _result(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
     if not isinstance(result, tf.data.Dataset):
         if are_arrays(result):
             return *as_pair(result), () if offered["mode"] == ModeKeys.TRAIN else (_StopAfterBatch(),)
@@ -61,6 +62,16 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     with tf.device("/cpu:0"):
         iterator = v1.data.make_initializable_iterator(result)
         return *as_pair(iterator.get_next()), (_StartInput(iterator.initializer),)
+
+
+def _result(input_fn: InputFn, **offered: Any) -> Any:
+    """Returns what `input_fn` returns, with the changes of `augmented` and the like in training only."""
+    input_fn, changes = without_changes(input_fn)
+    result = call_input_fn(input_fn, **offered)
+    for change in changes if offered["mode"] == ModeKeys.TRAIN else ():
+        with tf.device("/cpu:0"):
+            result = changed(result, change)
+    return result
 
 
 def _may_end(result: Nest) -> bool:

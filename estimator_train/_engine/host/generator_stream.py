@@ -55,7 +55,7 @@ def epochs(
     `start` is a pair: the epoch to start in and the number of its first element. If `make_generator` has no parameter
     `first`, earlier elements of that epoch are generated and dropped.
     """
-    parameters = inspect.signature(make_generator).parameters
+    parameters = unbound_parameters(make_generator)
     first_epoch, first = start
     for epoch in itertools.count(first_epoch) if num_epochs is None else range(first_epoch, num_epochs):
         offered = {"input_context": input_context, "epoch": epoch, "first": first}
@@ -64,14 +64,19 @@ def epochs(
             elements = itertools.islice(elements, first, None)
         first = 0
         for element in elements:
-            if isinstance(element, Skipped):
-                yield element
-            elif isinstance(element, tuple):
-                yield augment(*element) if augment else element
-            else:
-                kind = type(element).__name__
-                raise TypeError(f"make_generator yielded a {kind}, not a tuple (features, labels)")
+            source = "make_generator yielded"
+            if augment and isinstance(element, tuple):
+                source, element = "augment returned", augment(*element)
+            if not isinstance(element, tuple | Skipped):
+                raise TypeError(f"{source} a {type(element).__name__}, not a tuple (features, labels)")
+            yield element
         yield None
+
+
+def unbound_parameters(make_generator: Callable[..., Any]) -> set[str]:
+    """Returns the names of the parameters that nobody has bound by `functools.partial`."""
+    bound = getattr(inspect.unwrap(make_generator), "keywords", {})
+    return inspect.signature(make_generator).parameters.keys() - bound.keys()
 
 
 def in_turn(streams: Sequence[Iterator[Item | None]], first: int = 0) -> Iterator[Item | None]:

@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 
+from estimator_train._engine.input_fns.order import draw_seed
+
 
 @runtime_checkable
 class PreprocessesOnDevice(Protocol):
@@ -54,8 +56,8 @@ class StartsAnywhere(Protocol):
 class ChangesTraining(Protocol):
     """An input_fn whose batches are changed for training, and for training only.
 
-    The Estimator of a Keras model reads the batches of `input_fn`. In training, it calls `change` on each replica,
-    inside a compiled step, without AutoGraph.
+    An Estimator reads the batches of `input_fn`. In training, that of a Keras model calls `change` on each replica,
+    inside a compiled step, without AutoGraph; that of a model_fn maps it over the dataset.
     """
 
     input_fn: Callable[..., tf.data.Dataset]
@@ -83,6 +85,15 @@ def without_changes(input_fn: Callable) -> tuple[Callable, tuple[Callable, ...]]
     while isinstance(input_fn, ChangesTraining):
         input_fn, changes = input_fn.input_fn, (input_fn.change, *changes)
     return input_fn, changes
+
+
+def changed(batches: tf.data.Dataset, change: Callable[[tuple, tf.Tensor], tuple]) -> tf.data.Dataset:
+    """Returns the dataset `batches` with each batch changed, by random numbers of its own."""
+    seed = draw_seed()
+    return batches.enumerate().map(
+        lambda number, batch: change(batch if isinstance(batch, tuple) else (batch,), tf.stack([seed, number])),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
 
 
 def on_host_and_device(input_fn: Callable) -> tuple[Callable, Callable | None]:

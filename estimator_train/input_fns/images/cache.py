@@ -50,7 +50,8 @@ def open_cache(
     Args:
       cache: "memory" or a directory. A file in the directory is valid for the same paths, sizes and modification times
         of the image files, image size, `fast`, `resize` and `orient`. If several processes need the same file, the
-        first one writes it; if that process is interrupted, the partial file is ignored.
+        first one writes it; if that process is interrupted, the partial file is ignored. So is a file without images
+        that can be decoded now, because a file system that fails for a while leaves the same gaps as damaged images.
       paths: paths of the files.
       image_size: (height, width).
       fast, resize, orient: see `decoded`.
@@ -69,7 +70,7 @@ def open_cache(
             key = key_of_files(paths, image_size, fast, resize, orient)
             column, channels = _open_directory(Path(cache), images, paths, image_size, key)
             # It may have been filled by a call that skipped files.
-            _check_decoded([paths[place] for place in np.flatnonzero(channels == 0).tolist()], skip)
+            _check_decoded(_left_out(paths, channels), skip)
     return _reader(column.array(), channels, image_size)
 
 
@@ -106,7 +107,7 @@ def _open_directory(
     with explaining_full_disk(directory), filelock.FileLock(name.with_suffix(".lock")):
         # The manifest is written last; without it, the data file is incomplete.
         channels = read_manifest(manifest, _channels_in, "the images are decoded again")
-        if channels is None:
+        if channels is None or _can_decode_any(_left_out(paths, channels)):
             channels = _fill_file(data, images, len(paths), image_size)
             content = {"image_size": image_size, "paths": paths, "channels": channels.tolist()}
             write_whole(manifest, json.dumps(content))
@@ -120,8 +121,18 @@ def _channels_in(manifest: dict) -> np.ndarray:
     return np.array(manifest["channels"], np.uint8)
 
 
+def _left_out(paths: Sequence[str], channels: np.ndarray) -> list[str]:
+    return [paths[place] for place in np.flatnonzero(channels == 0).tolist()]
+
+
+def _can_decode_any(paths: list[str]) -> bool:
+    files = tf.constant([os.fsencode(path) for path in paths], tf.string)
+    return bool(paths) and any(True for _ in iterate(decoded(files, (1, 1)).take(1)))
+
+
 def _fill_file(data: Path, images: Images, number: int, image_size: tuple[int, int]) -> np.ndarray:
-    data.write_bytes(b"")  # a process that was killed may have left a part
+    data.unlink(missing_ok=True)  # a part from a process that was killed, or a whole that others read
+    data.touch()
     try:
         column = Column((image_size[0] * image_size[1],), np.float32, data)
         return _fill(column, images, number, image_size, data.parent)

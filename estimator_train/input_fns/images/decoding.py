@@ -5,10 +5,10 @@ for bit, and a 512 x 496 JPEG takes a fifth less processor time.
 
 An encoded image reaches TensorFlow's decoders only if its header is that of a JPEG or PNG of bounded size. The decoders
 would also accept GIF, BMP and WebP, but an animated WebP corrupts their heap, and a GIF is unpacked with all its frames
-before its size is known. Pillow decodes these, and TIFF. A SavedModel cannot call Pillow: it checks the headers of GIF,
-BMP and WebP itself, and refuses TIFF.
+before its size is known. Pillow decodes these, and TIFF. A SavedModel and the workers of a tf.data service cannot call
+Pillow: TensorFlow's operations check the headers of GIF, BMP and WebP there, and refuse TIFF.
 
-JPEG files are turned as their EXIF orientation says.
+JPEG and TIFF files are turned as their EXIF orientation says.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and
 _NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any JPEG or PNG
 _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
 _EXIF = np.frombuffer(b"Exif", np.uint8)
-_ORIENTATION = 0x0112  # the tag
+_ORIENTATION, _BITS_PER_SAMPLE = 0x0112, 0x0102  # the tags
 _MOST_TAGS = 64
 
 
@@ -65,7 +65,8 @@ def decode_pixels(
       at_least: (height, width). The JPEG decoder scales the image down as far as it stays at least this large; None
         keeps the original size.
       orient: whether to turn a JPEG or TIFF as its EXIF orientation says.
-      serving: whether to use TensorFlow's operations only, as a SavedModel must; they decode all formats but TIFF.
+      serving: whether to use TensorFlow's operations only, as a SavedModel or another process must; they decode all
+        formats but TIFF.
 
     Raises:
       tf.errors.InvalidArgumentError: see `decode_image`.
@@ -101,10 +102,11 @@ def decode_own_channels(
     fast: bool = False,
     resize: str = "squash",
     orient: bool = True,
+    serving: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Like `decode_files`, but an all-grayscale batch keeps one channel; see `decoded` for the arguments."""
     # A color image sets the batch's channels to three; grayscale images are padded here and converted to RGB below.
-    images = decoded(paths, image_size, fast=fast, resize=resize, orient=orient)
+    images = decoded(paths, image_size, fast=fast, resize=resize, orient=orient, serving=serving)
     images = images.padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
     none = tf.zeros((0, *image_size, 1)), tf.zeros((0,), tf.bool), tf.zeros((0,), tf.int64)
     images = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1)
@@ -128,6 +130,7 @@ def decoded(
     fast: bool = False,
     resize: str = "squash",
     orient: bool = True,
+    serving: bool = False,
 ) -> tf.data.Dataset:
     """Returns a dataset of (image, whether it is grayscale, index in `paths`), in order.
 
@@ -140,11 +143,11 @@ def decoded(
       fast: whether the JPEG decoder scales down images that are at least twice as large, which makes resizing cheaper.
       resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
         two sides; "pad" keeps it, and adds black borders.
-      orient: see `decode_pixels`.
+      orient, serving: see `decode_pixels`.
     """
 
     def decode(place: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        image = _decode(tf.io.read_file(path), image_size, fast, resize, orient)
+        image = _decode(tf.io.read_file(path), image_size, fast, resize, orient, serving)
         return image, tf.shape(image)[-1] < 2, place
 
     images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
@@ -152,15 +155,19 @@ def decoded(
     return images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
 
 
-def fault_of_file(path: tf.Tensor) -> tf.Tensor:
-    """Returns why a file cannot be decoded, such as "no readable image"; call it only for such a file."""
+def fault_of_file(path: tf.Tensor, *, serving: bool = False) -> tf.Tensor:
+    """Returns why a file cannot be decoded, such as "no readable image"; call it only for such a file.
+
+    `serving`: see `decode_pixels`.
+    """
     # The file may be gone or its header damaged. Dataset.ignore_errors is the only way to catch an error in a graph.
     sizes = tf.data.Dataset.from_tensors(path).map(lambda path: _size(tf.io.read_file(path))).ignore_errors()
     size = sizes.concatenate(tf.data.Dataset.from_tensors(_NO_SIZE)).take(1).get_single_element()
     height, width = tf.unstack(tf.strings.as_string(size))
     too_large = tf.strings.join(["its ", width, " x ", height, f" pixels exceed {MAX_PIXELS} (scale it down)"])
     is_large = (tf.reduce_prod(size) > MAX_PIXELS) & (size[0] < _NO_SIZE[0])
-    return tf.where(is_large, too_large, "no readable image")
+    unreadable = "no readable image (a tf.data service reads no TIFF)" if serving else "no readable image"
+    return tf.where(is_large, too_large, unreadable)
 
 
 def to_rgb(images: tf.Tensor) -> tf.Tensor:
@@ -271,7 +278,10 @@ def _decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
 
 
 def _pixels_of_pillow(encoded: bytes, *, orient: bool) -> np.ndarray:
-    """Returns the pixels of a still WebP, a BMP, the first frame of a GIF, or a TIFF; an empty array for others."""
+    """Returns the pixels of a still WebP, a BMP, the first frame of a GIF, or a TIFF of up to 16 bits.
+
+    Returns an empty array for others.
+    """
     none = np.zeros((0, 0, 1), np.uint8)
     try:  # the library does without Pillow
         pillow, operations = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
@@ -279,10 +289,13 @@ def _pixels_of_pillow(encoded: bytes, *, orient: bool) -> np.ndarray:
             is_animated = image.format == "WEBP" and getattr(image, "is_animated", False)
             if is_animated or math.prod(image.size) > MAX_PIXELS:
                 return none
-            if orient:
+            bits = max(getattr(image, "tag_v2", {}).get(_BITS_PER_SAMPLE, (16,)))
+            if orient and image.format == "TIFF":
                 image = operations.exif_transpose(image)
+            if image.mode in ("F", "I"):  # nothing says which value is white
+                return none
             if image.mode.startswith("I;16"):
-                pixels = (np.asarray(image) >> 8).astype(np.uint8)
+                pixels = (np.asarray(image) >> bits - 8).astype(np.uint8)
             else:
                 pixels = np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
     except Exception:  # its plugins raise errors of many classes

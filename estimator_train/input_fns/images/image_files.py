@@ -56,7 +56,8 @@ def image_files(
         >>> images.shape, labels.numpy().tolist()
         (TensorShape([2, 4, 4, 3]), [[1.0, 0.0], [0.0, 1.0]])
 
-    Files are JPEG, PNG or, with Pillow installed, still WebP, BMP, GIF (its first frame) or TIFF. Elements are batches
+    Files are JPEG, PNG or, with Pillow installed, still WebP, BMP, GIF (its first frame) or TIFF (of up to 16 bits).
+    Elements are batches
     (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized bilinearly; grayscale
     files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
 
@@ -95,9 +96,10 @@ def image_files(
         The workers need the files under the same paths. Every image is still read once per epoch, but batches are
         returned in the order in which they are ready. A worker sends 0.2 MB for a grayscale image of the default size
         and 0.6 MB for a color image. If a worker dies, the images that it was processing are missing in that epoch.
+        Workers cannot decode TIFF.
       resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
         two sides; "pad" keeps it, and adds black borders.
-      orient: whether to turn images as their EXIF orientation says.
+      orient: whether to turn JPEG and TIFF images as their EXIF orientation says.
 
     The input_fn takes an optional `tf.distribute.InputContext`; each input pipeline reads and caches only its shard of
     the files.
@@ -177,23 +179,31 @@ def labelled_images(
     Args:
       paths: paths of the files, in order, on any file system that `tf.io.gfile` supports.
       labels: an array of shape (number of files, ...).
-      num_classes: converts class indices to one-hot float32 labels of this length; None leaves the labels unchanged.
+      num_classes: converts class indices, from 0, to one-hot float32 labels of this length; None leaves the labels
+        unchanged.
       sample_weight: weights of the examples in the loss, of shape (number of files,), or None.
 
     Raises:
-      ValueError: there are no paths, the arrays differ in length, `resize` is unknown, or `batch_size` is not positive.
+      ValueError: there are no paths, the arrays differ in length, a label is not below `num_classes`, `resize` is
+        unknown, or `batch_size` is not positive.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
     _check_batch_size(batch_size)
     _check_resize(resize)
     lengths = {len(paths), len(labels), len(paths if sample_weight is None else sample_weight)}
-    if len(lengths) > 1 or not paths:
+    if len(lengths) > 1 or not len(paths):
         raise ValueError(f"paths, labels and sample_weight must have the same length above 0, got {sorted(lengths)}")
+    labels = np.asarray(labels)
+    if num_classes is not None and not ((labels >= 0) & (labels < num_classes)).all():
+        raise ValueError(
+            f"labels must be class indices from 0 to {num_classes - 1}, got {labels.min()} to {labels.max()}; correct "
+            "them or num_classes"
+        )
     examples = ImageFiles(
         paths=_as_bytes(paths),
-        labels=np.asarray(labels),
+        labels=labels,
         num_classes=num_classes,
-        sample_weight=sample_weight,
+        sample_weight=None if sample_weight is None else np.asarray(sample_weight),
         image_size=_as_size(image_size),
         batch_size=batch_size,
         fast=fast,
@@ -294,13 +304,16 @@ class ImageFiles:
         decode = self._cached(self.cache, shard) if self.cache is not None else None
         # The graph of `fault_of_file` adds 25 to 40 ms to each new iterator. Only a service needs it, because it cannot
         # run py_function.
-        find_fault = functools.partial(_run_eagerly, fault_of_file) if self.service is None else fault_of_file
+        served = functools.partial(fault_of_file, serving=True)
+        find_fault = functools.partial(_run_eagerly, fault_of_file) if self.service is None else served
 
         def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             skips = self.on_error == "skip"
             batch_paths = None if decode and not skips else take_paths(numbers)
             images, places = (
-                decode(numbers) if decode else decode_own_channels(batch_paths, self.image_size, **self._how)
+                decode(numbers)
+                if decode
+                else decode_own_channels(batch_paths, self.image_size, serving=self.service is not None, **self._how)
             )
             label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
             batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight

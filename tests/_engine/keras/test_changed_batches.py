@@ -117,6 +117,51 @@ def test_class_weights_multiply_given_weights_and_come_before_augmentation(batch
 
 
 @pytest.mark.parametrize(
+    ("labels", "shape", "classes"),
+    [
+        ([[0.0], [2.0]], [None, None], [0, 2]),  # as of a generator without shapes
+        ([[0.0, 1.0, 0.0]], [None, None], [1]),
+        ([[0.05], [0.95]], [None, 1], [0, 1]),  # smoothed
+        ([True, False], [None], [1, 0]),
+    ],
+)
+def test_the_class_of_a_label_is_that_of_fit(labels, shape, classes):
+    @tf.function(input_signature=[tf.TensorSpec(shape, tf.constant(labels).dtype)])
+    def weights_of_labels(labels):
+        return class_weighted(lambda: None, WEIGHTS).change((tf.zeros(3), labels), None)[2]
+
+    np.testing.assert_array_equal(weights_of_labels(tf.constant(labels)), np.float32(WEIGHTS)[classes])
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_class_without_a_weight_ends_training_on_any_device(label, monkeypatch):
+    batch = tf.zeros(3), tf.constant([0, label])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not in .0, 3"):
+        class_weighted(lambda: None, WEIGHTS).change(batch, None)
+    monkeypatch.setattr(tf, "gather", lambda weights, indices: tf.constant([0.5, 0.0]))  # as on a GPU
+    assert np.isnan(class_weighted(lambda: None, WEIGHTS).change(batch, None)[2]).tolist() == [False, True]
+
+
+def test_the_estimator_of_a_model_fn_changes_batches_in_training_only():
+    def input_fn(params):
+        return tf.data.Dataset.from_tensors((np.full((8, 4, 4, 1), params, np.float32), np.zeros(8, np.float32)))
+
+    def model_fn(features, labels, mode, params):
+        step = tf.compat.v1.train.get_or_create_global_step()
+        losses.append(loss := tf.identity(tf.reduce_mean(features), "brightness"))
+        train_op = tf.compat.v1.assign_add(step, 1)
+        return et.EstimatorSpec(mode, {"mean": tf.reduce_mean(features, [1, 2, 3])}, loss, train_op)
+
+    losses, hook = [], Fetched(lambda: {"loss": losses[-1]})
+    estimator = et.Estimator(model_fn, params=0.5)
+    changed = augmented(input_fn, "brightness")
+    estimator.train(changed, hooks=[hook])
+    assert abs(hook.values[0]["loss"] - 0.5) > 1e-3
+    assert estimator.evaluate(changed)["loss"] == 0.5
+    assert [row["mean"] for row in estimator.predict(changed)] == [0.5] * 8
+
+
+@pytest.mark.parametrize(
     ("weights", "labels", "message"),
     [
         ([1.0], None, "class weights must be two or more non-negative numbers"),

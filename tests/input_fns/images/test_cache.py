@@ -78,6 +78,21 @@ def test_skipped_files_are_those_without_a_cache(folder, cache, warnings):
     assert len(warnings) == 3
 
 
+def test_a_file_that_can_be_decoded_later_is_in_the_cache_then(folder, tmp_path):
+    path = folder / "cat/01.png"
+    good, times = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+
+    def write(content):
+        path.write_bytes(content)
+        os.utime(path, ns=times)
+
+    write(good[:30] + bytes(len(good) - 30))  # as a file system that fails may read it
+    (first,) = list(make(folder, tmp_path, on_error="skip", batch_size=12, num_epochs=1)().as_numpy_iterator())
+    write(good)
+    assert len(first[0]) == 11
+    assert_equal(batches(make(folder, tmp_path)), batches(make(folder, None)))
+
+
 def test_a_file_that_cannot_be_decoded_is_named_and_nothing_is_kept(folder, cache):
     bad = folder / "cat/01.png"
     bad.write_bytes(b"not an image")

@@ -262,6 +262,35 @@ def test_16_bits_and_palettes_of_tiff_become_8_bits(photo):
     assert decode_pixels(saved(photo.quantize(16), "TIFF")).shape == (40, 60, 3)
 
 
+def test_12_bits_of_tiff_become_8_bits_and_32_bits_are_refused():
+    pixels = np.arange(0, 4096, 64, dtype=np.uint16).reshape(8, 8)
+    np.testing.assert_array_equal(decode_pixels(tiff_of_12_bits(pixels))[..., 0], pixels >> 4)
+    for dtype in ("float32", "int32"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not a readable image"):
+            decode_pixels(saved(Image.fromarray(pixels.astype(dtype)), "TIFF"))
+
+
+def tiff_of_12_bits(pixels):
+    """Returns a TIFF in which two pixels take three bytes."""
+    first, second = pixels.reshape(-1, 2).astype(int).T
+    content = np.stack([first >> 4, (first & 15) << 4 | second >> 8, second & 255], axis=1).astype(np.uint8).tobytes()
+    height, width = pixels.shape
+    tags = {256: width, 257: height, 258: 12, 259: 1, 262: 1, 273: 8, 277: 1, 278: height, 279: len(content)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    header = b"II*\x00" + struct.pack("<I", 8 + len(content))
+    return header + content + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+@pytest.mark.parametrize("serving", [False, True])
+def test_a_webp_is_turned_neither_in_training_nor_in_an_export(photo, serving):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    encoded = saved(photo, "WEBP", lossless=True, exif=exif)
+    if serving and not hasattr(tf.io, "decode_webp"):
+        pytest.skip("TensorFlow decodes WebP from 2.19 on")
+    assert decode_pixels(encoded, serving=serving).shape == (40, 60, 3)
+
+
 def test_resizing_squashes_crops_or_pads():
     image = np.zeros((20, 60), np.uint8)
     image[:, 20:40] = 255  # only this is in the middle square

@@ -44,6 +44,18 @@ def test_class_indices_become_one_hot(paths):
     np.testing.assert_array_equal(next(iter(dataset))[1], np.eye(3)[[0, 1, 2] * 2])
 
 
+def test_class_indices_outside_of_the_classes_are_refused(paths):
+    for labels, got in ((np.array([1, 2, 3] * 2), "1 to 3"), (np.array([-1, 0, 2] * 2), "-1 to 2")):
+        with pytest.raises(ValueError, match=f"labels must be class indices from 0 to 2, got {got}"):
+            labelled_images(paths, labels, (4, 4), num_classes=3)
+
+
+def test_paths_and_weights_may_be_arrays_or_lists(paths):
+    input_fn = labelled_images(np.array(paths), LABELS.tolist(), (4, 4), sample_weight=WEIGHTS.tolist(), num_epochs=1)
+    assert input_fn.fingerprint() == labelled_images(paths, LABELS, (4, 4), sample_weight=WEIGHTS).fingerprint()
+    assert rows(input_fn()) == {number: [LABELS[number].tolist(), number] for number in range(6)}
+
+
 def test_weights_and_labels_have_different_fingerprints(paths):
     prints = {
         labelled_images(paths, labels, (4, 4), sample_weight=weights).fingerprint()
