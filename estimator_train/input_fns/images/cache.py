@@ -25,7 +25,7 @@ from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.host_memory import aligned_empty
 from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train.input_fns.images.decoding import decoded, fault_of_file
+from estimator_train.input_fns.images.decoding import decoded, fault_of_file, numbered
 
 _FORMAT = 1  # version of the file format in a cache directory
 
@@ -77,7 +77,7 @@ def open_cache(
 def _images(paths: Sequence[str], image_size: tuple[int, int], skip: bool, **how: Any) -> Images:
     """Yields (image, index into `paths`) for each image that can be decoded."""
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
-    images = decoded(files, image_size, **how).prefetch(tf.data.AUTOTUNE)
+    images = decoded(numbered(files), image_size, **how).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
         for image, _, place in iterate(images):
@@ -107,7 +107,10 @@ def _open_directory(
     with explaining_full_disk(directory), filelock.FileLock(name.with_suffix(".lock")):
         # The manifest is written last; without it, the data file is incomplete.
         channels = read_manifest(manifest, _channels_in, "the images are decoded again")
-        if channels is None or _can_decode_any(_left_out(paths, channels)):
+        if channels is not None and _can_decode_any(_left_out(paths, channels)):
+            data.unlink()  # not emptied: other processes may have mapped it
+            channels = None
+        if channels is None:
             channels = _fill_file(data, images, len(paths), image_size)
             content = {"image_size": image_size, "paths": paths, "channels": channels.tolist()}
             write_whole(manifest, json.dumps(content))
@@ -127,12 +130,11 @@ def _left_out(paths: Sequence[str], channels: np.ndarray) -> list[str]:
 
 def _can_decode_any(paths: list[str]) -> bool:
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
-    return bool(paths) and any(True for _ in iterate(decoded(files, (1, 1)).take(1)))
+    return bool(paths) and any(True for _ in iterate(decoded(numbered(files), (1, 1)).take(1)))
 
 
 def _fill_file(data: Path, images: Images, number: int, image_size: tuple[int, int]) -> np.ndarray:
-    data.unlink(missing_ok=True)  # a part from a process that was killed, or a whole that others read
-    data.touch()
+    data.write_bytes(b"")  # a process that was killed may have left a part
     try:
         column = Column((image_size[0] * image_size[1],), np.float32, data)
         return _fill(column, images, number, image_size, data.parent)

@@ -18,6 +18,7 @@ import importlib
 import io
 import math
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +33,7 @@ _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
 _EXIF = np.frombuffer(b"Exif", np.uint8)
 _ORIENTATION, _BITS_PER_SAMPLE = 0x0112, 0x0102  # the tags
 _MOST_TAGS = 64
+_EXIF_BYTES = 4096
 
 
 def decode_image(
@@ -73,18 +75,26 @@ def decode_pixels(
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = _size(encoded)
+    decode = _decoder_of_jpeg_and_png(at_least, orient)
+    other = _decode_for_serving if serving else functools.partial(_decode_with_pillow, orient=orient)
+    image = tf.cond(size[0] < _NO_SIZE[0], lambda: decode(encoded, size), lambda: other(encoded))
+    without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
+    return tf.slice(image, [0, 0, 0], without_alpha)
 
-    def jpeg_or_png() -> tf.Tensor:
+
+@functools.cache  # tracing it takes half of the time of making a dataset of images
+def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> Callable[..., tf.Tensor]:
+    """Returns a function (encoded image, its size) -> uint8 of (height, width, 1 to 4)."""
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64)])
+    def decode(encoded: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([_assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
             turned = _orientation(encoded) if orient else 1
-            # decode_jpeg decodes PNG as well. The alpha channel is dropped below, as `channels=3` would drop it.
+            # decode_jpeg decodes PNG as well. The alpha channel is dropped later, as `channels=3` would drop it.
             image = _decode_scaled_down(encoded, size, at_least, turned) if at_least else tf.io.decode_jpeg(encoded)
         return _turned(image, turned) if orient else image
 
-    other = _decode_for_serving if serving else functools.partial(_decode_with_pillow, orient=orient)
-    image = tf.cond(size[0] < _NO_SIZE[0], jpeg_or_png, lambda: other(encoded))
-    without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
-    return tf.slice(image, [0, 0, 0], without_alpha)
+    return decode
 
 
 def decode_files(
@@ -105,26 +115,22 @@ def decode_own_channels(
     serving: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Like `decode_files`, but an all-grayscale batch keeps one channel; see `decoded` for the arguments."""
-    # A color image sets the batch's channels to three; grayscale images are padded here and converted to RGB below.
-    images = decoded(paths, image_size, fast=fast, resize=resize, orient=orient, serving=serving)
-    images = images.padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
-    none = tf.zeros((0, *image_size, 1)), tf.zeros((0,), tf.bool), tf.zeros((0,), tf.int64)
-    images = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1)
+    images = decoded(numbered(paths), image_size, fast=fast, resize=resize, orient=orient, serving=serving)
     # By default, each batch would rewrite the dataset's functions and start an autotuner.
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     options.autotune.enabled = False
-    images, is_gray, places = images.with_options(options).get_single_element()
-    uniform = tf.cond(
-        tf.reduce_any(is_gray) & ~tf.reduce_all(is_gray),
-        lambda: tf.where(is_gray[:, tf.newaxis, tf.newaxis, tf.newaxis], images[..., :1], images),
-        lambda: images,
-    )
-    return tf.ensure_shape(uniform, images.shape), places
+    batch = batched(images, tf.size(paths, tf.int64)).take(1).with_options(options)
+    return with_own_channels(*batch.get_single_element())
+
+
+def numbered(paths: tf.Tensor) -> tf.data.Dataset:
+    """Returns a dataset of (index in `paths`, path)."""
+    return tf.data.Dataset.from_tensor_slices(paths).enumerate()
 
 
 def decoded(
-    paths: tf.Tensor,
+    files: tf.data.Dataset,
     image_size: tuple[int, int],
     *,
     fast: bool = False,
@@ -132,13 +138,13 @@ def decoded(
     orient: bool = True,
     serving: bool = False,
 ) -> tf.data.Dataset:
-    """Returns a dataset of (image, whether it is grayscale, index in `paths`), in order.
+    """Returns a dataset of (image, whether it is grayscale, number), in order.
 
     Files that cannot be decoded are left out. Images are float32 of shape (height, width, 1) if grayscale, else
     (height, width, 3).
 
     Args:
-      paths: a string tensor.
+      files: a dataset of (number, path).
       image_size: (height, width).
       fast: whether the JPEG decoder scales down images that are at least twice as large, which makes resizing cheaper.
       resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
@@ -146,13 +152,30 @@ def decoded(
       orient, serving: see `decode_pixels`.
     """
 
-    def decode(place: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def decode(number: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         image = _decode(tf.io.read_file(path), image_size, fast, resize, orient, serving)
-        return image, tf.shape(image)[-1] < 2, place
+        return image, tf.shape(image)[-1] < 2, number
 
-    images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
     # Dataset.ignore_errors is the only way to catch an error in a graph.
-    return images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
+    return files.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
+
+
+def batched(images: tf.data.Dataset, batch_size: int | tf.Tensor) -> tf.data.Dataset:
+    """Returns batches of the images of `decoded`, for `with_own_channels`, and an empty batch after them."""
+    # A color image sets the batch's channels to three; grayscale images are padded here.
+    batches = images.padded_batch(batch_size)
+    none = [tf.zeros([0, *(size or 1 for size in spec.shape[1:])], spec.dtype) for spec in batches.element_spec]
+    return batches.concatenate(tf.data.Dataset.from_tensors(tuple(none)))
+
+
+def with_own_channels(images: tf.Tensor, is_gray: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a batch of `batched` as (images, numbers): with one channel if all are grayscale, else with three."""
+    uniform = tf.cond(
+        tf.reduce_any(is_gray) & ~tf.reduce_all(is_gray),
+        lambda: tf.where(is_gray[:, tf.newaxis, tf.newaxis, tf.newaxis], images[..., :1], images),
+        lambda: images,
+    )
+    return tf.ensure_shape(uniform, images.shape), numbers
 
 
 def fault_of_file(path: tf.Tensor, *, serving: bool = False) -> tf.Tensor:
@@ -229,45 +252,38 @@ def _orientation(encoded: tf.Tensor) -> tf.Tensor:
     is_first, is_second = (tf.reduce_all(tf.equal(head[at : at + 4], _EXIF)) for at in (6, 24))
 
     def read() -> tf.Tensor:
-        content = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=4096), tf.int32)
-        content = content[tf.where(is_first, 12, 30) :]
-        last = tf.size(content) - 2
-
-        def number(at: tf.Tensor) -> tf.Tensor:
-            """Returns the 16-bit numbers at some places, in the byte order of the segment."""
-            at = tf.clip_by_value(at, 0, last)
-            low, high = tf.gather(content, at), tf.gather(content, at + 1)
-            return tf.where(content[0] == ord("I"), low + 256 * high, 256 * low + high)
-
-        directory = number(tf.where(content[0] == ord("I"), 4, 6))  # its upper half is 0 in such a small segment
-        numbers = tf.range(_MOST_TAGS)
-        entries = directory + 2 + 12 * numbers
-        is_tag = (number(entries) == _ORIENTATION) & (numbers < number(directory))
-        value = tf.reduce_max(tf.where(is_tag, number(entries + 8), 0))
+        # Everything in a small TIFF header is 16 bits wide, at an even place, or has only zeros in its upper half.
+        content = tf.strings.substr(encoded, tf.where(is_first, 12, 30), _EXIF_BYTES)
+        is_little = tf.equal(tf.strings.substr(content, 0, 1), "I")
+        orders = [tf.io.decode_raw(content, tf.uint16, little, 2 * _EXIF_BYTES) for little in (True, False)]
+        words = tf.cast(tf.where(is_little, *orders), tf.int32)
+        directory = tf.minimum(tf.where(is_little, words[2], words[3]), _EXIF_BYTES) // 2
+        entries = tf.reshape(words[directory + 1 :][: 6 * _MOST_TAGS], [_MOST_TAGS, 6])
+        is_tag = (entries[:, 0] == _ORIENTATION) & (tf.range(_MOST_TAGS) < words[directory])
+        value = tf.reduce_max(tf.where(is_tag, entries[:, 4], 0))
         return tf.where((value >= 1) & (value <= 8), value, 1)
 
     return tf.cond(is_first | is_second, read, lambda: 1)
 
 
 def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    def transposed() -> tf.Tensor:
-        # Not tf.transpose: for uint8, oneDNN prints that it cannot on most processors.
-        height, width, channels = tf.unstack(tf.shape(image))
-        places = tf.range(width)[:, tf.newaxis] + width * tf.range(height)
-        return tf.gather(tf.reshape(image, [-1, channels]), places)
-
     def turn() -> tf.Tensor:
-        upright = tf.cond(orientation >= 5, transposed, lambda: image)
-        for axis, orientations in ((1, (2, 3, 6, 7)), (0, (3, 4, 7, 8))):
-            is_mirrored = tf.reduce_any(tf.equal(orientation, orientations))
-            upright = _reversed_if(is_mirrored, upright, axis)
-        return upright
+        # Not tf.transpose: for uint8, oneDNN prints that it cannot on most processors. And no further conditions, whose
+        # functions every new dataset would trace and optimize.
+        height, width, channels = tf.unstack(tf.shape(image))
+        is_transposed = orientation >= 5
+        rows = tf.range(tf.where(is_transposed, width, height))[:, tf.newaxis]
+        columns = tf.range(tf.where(is_transposed, height, width))
+        rows, columns = tf.where(is_transposed, columns, rows), tf.where(is_transposed, rows, columns)
+        rows = _reversed_if(tf.reduce_any(tf.equal(orientation, (3, 4, 6, 7))), rows, height)
+        columns = _reversed_if(tf.reduce_any(tf.equal(orientation, (2, 3, 7, 8))), columns, width)
+        return tf.gather(tf.reshape(image, [-1, channels]), rows * width + columns)
 
     return tf.cond(orientation > 1, turn, lambda: image)
 
 
-def _reversed_if(condition: tf.Tensor, image: tf.Tensor, axis: int) -> tf.Tensor:
-    return tf.cond(condition, lambda: tf.reverse(image, [axis]), lambda: image)
+def _reversed_if(condition: tf.Tensor, places: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    return tf.where(condition, length - 1 - places, places)
 
 
 def _decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
