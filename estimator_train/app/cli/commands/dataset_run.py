@@ -92,8 +92,8 @@ def resolve(flags: SimpleNamespace) -> Run:
 
     settings = Settings(**given_of(flags, Settings), class_names=())
     data, missing = _opened(settings, flags)
-    if settings.validation is None and (flags.early_stopping or flags.keep_best) and not run_file(model_dir).exists():
-        settings, data = _with_validation(settings, data)
+    if settings.validation is None and (flags.early_stopping or flags.keep_best):
+        settings, data = _with_validation(settings, data, earlier=load_settings(model_dir))
     settings = settings.filled_by(data)
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
@@ -106,11 +106,15 @@ def resolve(flags: SimpleNamespace) -> Run:
     return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, variables, missing)
 
 
-def _with_validation(settings, data):
-    """Holds out a share of the training examples if there are none to choose on; not all datasets can."""
-    if data is None or data.validation_examples:
+def _with_validation(settings, data, earlier):
+    """Holds out a share of the training examples if there are none to choose on; not all datasets can.
+
+    A task of a cluster may start after the chief has written run.json: it holds out what the `earlier` settings say.
+    """
+    share = _VALIDATION if earlier is None else earlier.validation
+    if data is None or data.validation_examples or share is None:
         return settings, data
-    holding_out = dataclasses.replace(settings, validation=_VALIDATION)
+    holding_out = dataclasses.replace(settings, validation=share)
     with contextlib.suppress(ValueError):
         return holding_out, holding_out.holding_out(data)
     return settings, data

@@ -94,6 +94,26 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
     assert planned["steps"] == "12: 4 epochs of 3" and "phases" not in planned
 
 
+def test_the_same_dataset_replaces_nothing_of_a_resumed_run(plan, stored, scans, tmp_path):
+    stored({"evaluate_every": 1, "keep_best": True}, validation=0.25)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    planned = plan("--model-dir", tmp_path, "--resume", "--dataset", "images")
+    assert planned["files"] == str(scans)
+    assert "a share of 0.25 of the training images" in planned["validation"]
+
+
+@pytest.mark.parametrize("share", [0.25, None])
+def test_a_late_evaluator_holds_out_what_the_run_has_held_out(share, flags, stored, tmp_path, monkeypatch):
+    task = {"cluster": {"chief": ["127.0.0.1:1"]}, "task": {"type": "evaluator", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    stored({}, validation=share)
+    same = {"model": "vgg16", "image_size": (64, 64), "batch_size": 4}
+    run = dataset_run.resolve(flags(**same, model_dir=str(tmp_path), evaluate_every=1, keep_best=True))
+    dataset_run.check(run)
+    assert run.settings.validation == share
+    assert bool(run.data.validation_examples) == bool(share)
+
+
 def test_a_rate_in_a_repeated_run_with_phases_is_refused(command, stored):
     code, _, errors = command("--config", stored({}, phases=PHASES), "--learning-rate", "0.1", "--dry-run")
     assert code == 2
