@@ -81,9 +81,9 @@ def resolve(flags: SimpleNamespace) -> Run:
     """Returns the run that the flags describe; opens its dataset, which may be drawn or downloaded for it."""
     imports = launchers.is_one_of_several_of_slurm()
     with one_line_errors(), starting_tensorflow(verbosity_of(flags)) if imports else contextlib.nullcontext():
-        launchers.set_tf_config()
+        lacks_evaluator = launchers.set_tf_config()
         task = this_task()
-    _check_cluster(flags, task)
+    _check_cluster(flags, task, lacks_evaluator)
     model_dir = model_dir_of(flags)
     _check_place(flags, model_dir, task)
     variables = _defaults_of_environment(flags)
@@ -200,9 +200,16 @@ def must_be_downloaded(flags: SimpleNamespace) -> bool:
         return hasattr(module, "is_here") and not module.is_here()
 
 
-def _check_cluster(flags, task):
+def _check_cluster(flags, task, lacks_evaluator):
     if task.is_alone:
         return
+    # A run that evaluated on one machine may continue without evaluations.
+    source = click.get_current_context().get_parameter_source("evaluate_every")
+    if lacks_evaluator and source is ParameterSource.COMMANDLINE:
+        raise click.ClickException(
+            "evaluations during training need a task of type evaluator, and Slurm and SageMaker start none; leave out "
+            "--evaluate-every, and the flags that need it"
+        )
     if flags.find_learning_rate:
         raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
     if flags.callbacks:

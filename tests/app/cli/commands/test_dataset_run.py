@@ -114,6 +114,27 @@ def test_a_late_evaluator_holds_out_what_the_run_has_held_out(share, flags, stor
     assert bool(run.data.validation_examples) == bool(share)
 
 
+@pytest.fixture
+def sagemaker(monkeypatch):
+    """The variables of a host of SageMaker, one of two workers; the TF_CONFIG that the command sets is removed."""
+    monkeypatch.setenv("TF_CONFIG", "")
+    monkeypatch.delenv("TF_CONFIG")
+    monkeypatch.setenv("SM_HOSTS", '["algo-1", "algo-2"]')
+    monkeypatch.setenv("SM_CURRENT_HOST", "algo-1")
+
+
+def test_evaluations_that_no_task_would_make_are_refused(command, sagemaker):
+    code, _, errors = command("--evaluate-every", "5", "--keep-best", "--dry-run")
+    assert code == 2
+    assert "need a task of type evaluator, and Slurm and SageMaker start none; leave out --evaluate-every" in errors
+
+
+def test_a_run_with_evaluations_may_continue_without_an_evaluator(plan, sagemaker, stored, tmp_path):
+    stored({"evaluate_every": 5})
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    assert plan("--model-dir", tmp_path, "--resume")["evaluation"].startswith("by a task of type evaluator, if there ")
+
+
 def test_a_rate_in_a_repeated_run_with_phases_is_refused(command, stored):
     code, _, errors = command("--config", stored({}, phases=PHASES), "--learning-rate", "0.1", "--dry-run")
     assert code == 2
