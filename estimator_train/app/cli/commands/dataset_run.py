@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -178,7 +179,7 @@ def show(run: Run) -> None:
     """
     if run.task.is_chief:
         click.echo(on_terminal(plan(run), indent=13))
-    if run.missing and run.settings.data_dir:
+    if run.missing and not must_be_fetched(run.settings):
         raise click.ClickException(run.missing)
 
 
@@ -191,13 +192,17 @@ def start(run: Run) -> int:
     return rate_test.find_learning_rate(run) if run.finds_rate else training.run_training(run)
 
 
-def must_be_downloaded(flags: SimpleNamespace) -> bool:
-    """Returns whether training would have to download its data; the embedded dataset is drawn instead."""
-    if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
+def must_be_fetched(flags: SimpleNamespace | Settings) -> bool:
+    """Returns whether training would have to download or unpack its data; the embedded dataset is drawn instead."""
+    if flags.dataset in (None, datasets.NAMES[0]):
         return False
     with one_line_errors():
-        module = datasets.named(flags.dataset)
-        return hasattr(module, "is_here") and not module.is_here()
+        is_here = getattr(datasets.named(flags.dataset), "is_here", None)
+        if is_here is None:
+            return False
+        if flags.data_dir is None:
+            return not is_here()
+        return "data_dir" in inspect.signature(is_here).parameters and not is_here(flags.data_dir)
 
 
 def _check_cluster(flags, task, lacks_evaluator):
@@ -243,11 +248,12 @@ def _check_place(flags, model_dir, task):
 
 def _opened(settings, flags):
     """Returns the dataset and None, or in a dry run of data that is not here, None and what is missing."""
-    if must_be_downloaded(flags):
+    if must_be_fetched(flags):
         if flags.dry_run:
             about = datasets.named(flags.dataset).ABOUT
             size = f"{about.size}, " if about.size != "any" else ""
-            return None, f"not here; training downloads it first ({size}from {about.source})"
+            gets = "unpacks" if flags.dataset == "oct2017" and flags.data_dir else "downloads"
+            return None, f"not here; training {gets} it first ({size}from {about.source})"
         _check_gpus(flags)
     try:
         return settings.open_data(draw=not flags.dry_run), None
@@ -258,7 +264,7 @@ def _opened(settings, flags):
 
 
 def _check_gpus(flags):
-    """Before anything is downloaded, checks that there are the GPUs to train on."""
+    """Before anything is downloaded or unpacked, checks that there are the GPUs to train on."""
     if flags.gpus:
         with starting_tensorflow(verbosity_of(flags)):
             from estimator_train.app.cli.run import devices

@@ -1,6 +1,7 @@
 """A training on a dataset is resolved from its flags, or from a run and the flags that replace its own."""
 
 import json
+import sys
 import types
 
 import pytest
@@ -112,6 +113,16 @@ def test_a_late_evaluator_holds_out_what_the_run_has_held_out(share, flags, stor
     dataset_run.check(run)
     assert run.settings.validation == share
     assert bool(run.data.validation_examples) == bool(share)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("tfds:cifar10", "TensorFlow Datasets"), ("hf:beans", "the Hugging Face hub")]
+)
+def test_a_dry_run_downloads_nothing_into_a_directory(plan, name, source, monkeypatch, tmp_path):
+    for package in ("tensorflow_datasets", "datasets"):
+        monkeypatch.setitem(sys.modules, package, None)  # neither could be asked for the data
+    planned = plan("--dataset", name, "--data-dir", tmp_path / "downloads")
+    assert planned["data"] == f"{name}: not here; training downloads it first (from {source})"
 
 
 @pytest.fixture
