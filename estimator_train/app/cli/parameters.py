@@ -120,8 +120,6 @@ class Weights(Directory):
 
     def convert(self, value, param, ctx):
         path = super().convert(value, param, ctx)
-        with one_line_errors():
-            models.check_weights(path)
         return os.path.abspath(path) if models.is_file(path) else path
 
     shell_complete = File.shell_complete

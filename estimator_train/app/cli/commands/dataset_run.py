@@ -87,6 +87,7 @@ def resolve(flags: SimpleNamespace) -> Run:
     _check_cluster(flags, task, lacks_evaluator)
     model_dir = model_dir_of(flags)
     _check_place(flags, model_dir, task)
+    _check_weights(flags, model_dir)
     variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
@@ -244,6 +245,16 @@ def _check_place(flags, model_dir, task):
             f"--resume: {model_dir} holds no run; give the folder of one as --model-dir, or --dataset or --input-fn to "
             "start one"
         )
+
+
+def _check_weights(flags, model_dir):
+    """Rejects a file of initial weights that cannot be read, unless a checkpoint of the run replaces them.
+
+    The model of a FILE:FUNCTION gets them nevertheless; see `build_model`.
+    """
+    if flags.find_learning_rate or ":" in (flags.model or "") or newest_checkpoint(model_dir) is None:
+        with one_line_errors():
+            models.check_weights(flags.weights)
 
 
 def _opened(settings, flags):

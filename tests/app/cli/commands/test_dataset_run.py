@@ -115,6 +115,15 @@ def test_a_late_evaluator_holds_out_what_the_run_has_held_out(share, flags, stor
     assert bool(run.data.validation_examples) == bool(share)
 
 
+def test_only_a_run_without_a_checkpoint_needs_its_initial_weights(command, plan, stored, tmp_path):
+    path = stored({}, weights=str(tmp_path / "gone.h5"))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    assert plan("--model-dir", tmp_path, "--resume")["folder"].endswith("continuing from model.ckpt-3")
+    for flags in (["--config", path], ["--config", path, "--model-dir", tmp_path, "--find-learning-rate"]):
+        code, _, errors = command(*flags, "--dry-run")
+        assert (code, f"there is no weights file {tmp_path}/gone.h5" in errors) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("name", "source"), [("tfds:cifar10", "TensorFlow Datasets"), ("hf:beans", "the Hugging Face hub")]
 )
