@@ -16,22 +16,26 @@ _VERTEX_JOBS = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": 
 _SLURM_PORTS = range(10_000, 30_000, 32)  # below those that Linux gives out by itself; for the tasks of a node
 
 
-def set_tf_config() -> None:
+def set_tf_config() -> bool:
     """Sets TF_CONFIG in the environment if a launcher has started several tasks and it is not set yet.
 
     All tasks of Slurm and SageMaker are workers that train synchronously. An empty TF_CONFIG counts as set, and means
     that the tasks train independently of each other.
 
+    Returns:
+      Whether it was set for tasks among which there can be no evaluator.
+
     Raises:
       ValueError: the launcher's variables contradict each other.
     """
     if "TF_CONFIG" in os.environ:
-        return
+        return False
     for launched in (_of_vertex, _of_sagemaker, _of_slurm):
         tf_config = launched()
         if tf_config is not None:
             os.environ["TF_CONFIG"] = json.dumps(tf_config)
-            return
+            return launched is not _of_vertex
+    return False
 
 
 def is_one_of_several_of_slurm() -> bool:

@@ -31,7 +31,10 @@ class Needs(NamedTuple):
 
 
 class Replaces(NamedTuple):
-    """On a command line that repeats a run, `flag` replaces the `others` of that run; both may be given together."""
+    """On a command line that repeats a run, another value of `flag` replaces the `others` of that run.
+
+    Both may be given together.
+    """
 
     others: tuple[str, ...]
     flag: str = ""
@@ -59,16 +62,18 @@ def check_conflicts(flags: SimpleNamespace, rules: Iterable[Rule]) -> None:
 def kept(stored: Mapping[str, Any], given: Mapping[str, Any], rules: Iterable[Rule]) -> dict[str, Any]:
     """Returns the `stored` flags of a run that hold if it is repeated with the flags `given` on the command line.
 
-    Given flags replace those that they exclude, and what needs one of these is replaced, too.
+    Given flags replace those that they exclude, and what needs one of these is replaced, too. A flag given with the
+    run's own value replaces nothing.
     """
     rules, left = tuple(rules), dict(stored)
+    given = {name: value for name, value in given.items() if value != stored.get(name)}
     for rule in rules:
         if not isinstance(rule, Needs) and _is_given(given, rule.flag):
             _remove(left, rule.others)
         if isinstance(rule, Excludes) and rule.mutual and any(_is_given(given, other) for other in rule.others):
             _remove(left, [rule.flag])
     for rule in rules:
-        is_met = [any(_is_given(flags, other) for other in rule.others) for flags in (stored, left | dict(given))]
+        is_met = [any(_is_given(flags, other) for other in rule.others) for flags in (stored, left | given)]
         if isinstance(rule, Needs) and is_met == [True, False]:
             _remove(left, [rule.flag])
     return left

@@ -83,13 +83,13 @@ class Directory(Text):
 
 
 class Cache(Directory):
-    """memory, features, or a local directory."""
+    """memory, features, or a local directory; its path becomes absolute."""
 
     def convert(self, value, param, ctx):
         path = super().convert(value, param, ctx)
         if is_remote(path):
             raise click.ClickException(f"--cache {path}: give a folder on this machine, or memory")
-        return path
+        return path if path in ("memory", "features") else absolute(path)
 
 
 class Function(Text):
@@ -120,8 +120,6 @@ class Weights(Directory):
 
     def convert(self, value, param, ctx):
         path = super().convert(value, param, ctx)
-        with one_line_errors():
-            models.check_weights(path)
         return os.path.abspath(path) if models.is_file(path) else path
 
     shell_complete = File.shell_complete

@@ -226,7 +226,8 @@ def _evaluation(training, data):
     without = f"without a {monitor.better} {monitor.metric}"
     stop = f"; {training.early_stopping} {without} end it" if training.early_stopping else ""
     best = f"; the checkpoint of the best {monitor.metric} is kept" if training.keep_best else ""
+    by = "by a task of type evaluator, if there is one: " if this_task().num_training_tasks > 1 else ""
     if data is not None and data.validation_examples:
         once = f"; then once on the {data.eval_examples} images to evaluate on"
-        return f"every {training.evaluate_every} steps and at the end on the validation images{stop}{best}{once}"
-    return f"every {training.evaluate_every} steps and at the end{stop}{best}"
+        return f"{by}every {training.evaluate_every} steps and at the end on the validation images{stop}{best}{once}"
+    return f"{by}every {training.evaluate_every} steps and at the end{stop}{best}"

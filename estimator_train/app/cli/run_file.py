@@ -88,8 +88,10 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
     """Returns the settings and the dataset to evaluate a run with on other data of the same classes."""
     if not settings.dataset:
         raise click.ClickException("--dataset and --data-dir need a run on a dataset, and this one has an input_fn")
+    if dataset is None:  # tfds:NAME and hf:NAME would download their own images into the folder
+        dataset = "images" if settings.dataset.startswith(("tfds:", "hf:")) else settings.dataset
     settings = dataclasses.replace(
-        settings, dataset=dataset or settings.dataset, data_dir=data_dir, split=None, validation=None, limit=None
+        settings, dataset=dataset, data_dir=data_dir, split=None, validation=None, limit=None
     )
     with one_line_errors():
         data = datasets.open_evaluation(

@@ -2,8 +2,8 @@
 
 Each dataset is a module with `ABOUT`, a `dataset.About`, and `open_dataset(data_dir=None, **options)`, which returns a
 `dataset.Dataset`. Datasets that do not need the user's own files also have `download(data_dir=None)`, which returns the
-data's directory, and `is_here()`. Other packages add modules with the entry-point group `estimator_train.datasets`; if
-names collide, the module here is used:
+data's directory, and `is_here()`; it takes `data_dir`, too, if `open_dataset` downloads or unpacks into that. Other
+packages add modules with the entry-point group `estimator_train.datasets`; if names collide, the module here is used:
 
     setup(..., entry_points={"estimator_train.datasets": ["my_scans = my_package.my_scans"]})
 """
@@ -97,7 +97,7 @@ def open_evaluation(
       ValueError: the classes differ; the message names those that do. And as `open_dataset`.
       FileNotFoundError, NotADirectoryError, ConnectionError: as `open_dataset`.
     """
-    is_folder = name in _FOLDERS and data_dir is not None and as_path(data_dir).is_dir()
+    is_folder = name in _FOLDERS and data_dir is not None and not as_path(data_dir).is_file()  # of oct2017, a zip
     module = named("images" if is_folder else name)
     if data_dir is not None and hasattr(module, "open_evaluation"):
         return module.open_evaluation(data_dir, class_names, task=task, image_size=image_size)

@@ -52,11 +52,12 @@ class Named:
         self._loaded(data_dir)
         return os.fspath(data_dir or _package(self.name).config.HF_DATASETS_CACHE)
 
-    def is_here(self) -> bool:
-        """Returns whether the data is where the package `datasets` keeps it."""
+    def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
+        """Returns whether the data is in `data_dir`, or where the package `datasets` keeps it."""
         if importlib.util.find_spec("datasets") is None:
             return False
-        return os.path.isdir(os.path.join(_package(self.name).config.HF_DATASETS_CACHE, self.name.replace("/", "___")))
+        cache = data_dir or _package(self.name).config.HF_DATASETS_CACHE
+        return os.path.isdir(os.path.join(cache, self.name.replace("/", "___")))
 
     def _loaded(self, data_dir):
         package = _package(f"hf:{self.name}")

@@ -86,9 +86,15 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
     return directory
 
 
-def is_here() -> bool:
-    """Returns whether the dataset is in the user's cache."""
-    return _home().is_dir() and _tree(_home()) is not None
+def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
+    """Returns whether the dataset is in the user's cache, or `data_dir` has no zip file that must be unpacked."""
+    if data_dir is None:
+        return _home().is_dir() and _tree(_home()) is not None
+    path = as_path(data_dir)
+    if isinstance(path, RemotePath) or _tree(path) is not None:
+        return True
+    archives = [path, *(path / name for name in _ARCHIVES)]
+    return not any(zipfile.is_zipfile(each) and not each.with_suffix("").exists() for each in archives)
 
 
 def _home():

@@ -31,9 +31,9 @@ class Named:
         """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
         return prepared(self.name, data_dir).data_dir
 
-    def is_here(self) -> bool:
-        """Returns whether the data is where TensorFlow Datasets keeps it."""
-        return is_prepared(self.name)
+    def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
+        """Returns whether the data is in `data_dir`, or where TensorFlow Datasets keeps it."""
+        return is_prepared(self.name, data_dir)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

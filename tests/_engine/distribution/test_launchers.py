@@ -107,6 +107,16 @@ def test_one_task_alone_has_no_cluster(variables, tf_config):
     assert tf_config(variables) == {}
 
 
+@pytest.mark.parametrize(("variables", "lacks"), [(slurm(), True), (sagemaker(), True), (vertex(), False), ({}, False)])
+def test_slurm_and_sagemaker_start_no_evaluator(variables, lacks, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "")
+    monkeypatch.delenv("TF_CONFIG")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert launchers.set_tf_config() is lacks
+    assert not launchers.set_tf_config(), "another one may have set it"
+
+
 def test_a_tf_config_that_is_set_is_kept(tf_config):
     given = as_worker(["a:1", "b:1"], 1)
     assert tf_config(slurm() | sagemaker() | vertex() | {"TF_CONFIG": json.dumps(given)}) == given

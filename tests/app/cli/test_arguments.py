@@ -7,6 +7,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -210,7 +211,8 @@ WRONG = [
     (["--phases", PHASES, "--model", "small_cnn"], "small_cnn has no backbone of keras.applications to freeze"),
     (["--phases", PHASES, "--model", "vgg16", "--weights", "none"], "freeze=all would keep the random weights that"),
     (["--freeze", "all", "--model", "data.py:train_input_fn"], "data.py:train_input_fn has no backbone of keras"),
-    (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
+    (["--weights", "nowhere.h5"], "/nowhere.h5; pass an HDF5 file"),
+    (["--recipe", "cats_vs_dogs", "--weights", "nowhere.h5"], "/nowhere.h5; pass an HDF5 file"),
     (["--weights", "file"], "file is not HDF5"),
     (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
     (["--all-reduce", "one_device"], "--all-reduce sums over replicas; give --gpus N or --replicas N, too"),
@@ -546,6 +548,18 @@ def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatc
     planned = plan("--dataset", "oct2017", "--model", "vgg16", "--batch-size", "8", "--epochs", "3")
     assert (planned["model"], planned["batch"]) == ("vgg16, starting from imagenet", "8 images")
     assert planned["steps"] == "3 epochs"
+
+
+def test_a_dry_run_unpacks_nothing(plan, run, tmp_path):
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("OCT2017 /train/CNV/CNV-1-1.jpeg", b"")
+    source = "84,452, 5.8 GB, from Kaggle: paultimothymooney/kermany2018"
+    for place in ("archive.zip", "."):
+        planned = plan("--dataset", "oct2017", "--data-dir", place)
+        assert planned["data"] == f"oct2017: not here; training unpacks it first ({source})"
+    code, _, errors = run("memory", "--dataset", "oct2017", "--data-dir", "archive.zip")
+    assert code == 2 and "oct2017 is not here; give --model and --image-size instead" in errors
+    assert os.listdir(tmp_path) == ["archive.zip"]
 
 
 @pytest.mark.parametrize("flags", [["--dataset", "images"], ["--dataset", "manifest"], ["--dataset", "oct2017"]])

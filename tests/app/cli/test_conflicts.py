@@ -44,6 +44,8 @@ def test_flags_that_keep_the_rules_are_accepted(given):
         ({"a": 1}, {"d": "always"}, {}),
         ({"d": "never"}, {"a": 1}, {"d": "never"}),
         ({"g": 1}, {"a": 1}, {}),
+        ({"a": 1, "g": 1}, {"a": 2}, {"a": 1}),
+        ({"a": 1, "g": 1}, {"a": 1}, {"a": 1, "g": 1}),  # the same value replaces nothing
         ({"a": 1, "e": 2, "f": 3}, {"d": "always"}, {}),  # what it needs is gone, and so on
         ({"e": 2}, {"b": 1}, {"e": 2}),  # its need has never been met: check_conflicts refuses it
         ({"a": 1, "e": 2}, {"a": 4, "d": "never"}, {"a": 1, "e": 2}),

@@ -25,6 +25,7 @@ def convert(kind, value):
         (parameters.Weights("FILE"), "imagenet", "imagenet"),
         (parameters.ClassWeights("FILE"), "balanced", "balanced"),
         (parameters.Cache("FOLDER"), "memory", "memory"),
+        (parameters.Cache("FOLDER"), "features", "features"),
         (parameters.Directory(), "gs://bucket/run", "gs://bucket/run"),
     ],
 )
@@ -57,7 +58,7 @@ def test_a_bad_value_is_refused(kind, value, message):
         convert(kind, value)
 
 
-def test_paths_of_functions_and_files_become_absolute(tmp_path, monkeypatch):
+def test_paths_that_a_run_names_become_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text("def build(): ...\n")
     (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
@@ -65,6 +66,7 @@ def test_paths_of_functions_and_files_become_absolute(tmp_path, monkeypatch):
     assert convert(parameters.Model(tuple), "own.py:build") == f"{tmp_path}/own.py:build"
     assert convert(parameters.Weights("FILE"), "a.h5") == f"{tmp_path}/a.h5"
     assert convert(parameters.ClassWeights("FILE"), "a.csv") == f"{tmp_path}/a.csv"
+    assert convert(parameters.Cache("FOLDER"), "cached") == f"{tmp_path}/cached"
 
 
 def test_a_path_through_a_link_is_the_one_that_the_system_follows(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """The plan says in a line each what a training is going to do."""
 
 import dataclasses
+import json
 import os
 
 import pytest
@@ -95,6 +96,17 @@ def test_evaluations_say_what_they_decide(planned):
     lines = planned({"evaluate_every": 6, "save_checkpoints_steps": 4, "keep_best": True, "monitor": "macro_f1:max"})
     assert lines["evaluation"] == "every 6 steps and at the end; the checkpoint of the best macro_f1 is kept"
     assert lines["checkpoints"] == "every 2 steps and at the end"
+
+
+def test_evaluations_of_several_workers_need_an_evaluator(planned, monkeypatch):
+    task = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    lines = planned({"evaluate_every": 6, "keep_best": True})
+    assert lines["evaluation"] == (
+        "by a task of type evaluator, if there is one: every 6 steps and at the end; the checkpoint of the best loss "
+        "is kept"
+    )
+    assert planned()["evaluation"] == "at the end"
 
 
 def test_an_input_fn_has_no_images(planned):

@@ -1,5 +1,6 @@
 """run.json describes a run and repeats it; --quiet and --verbose."""
 
+import dataclasses
 import datetime
 import json
 import platform
@@ -10,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_train import __version__
+from estimator_train.app import datasets
+from estimator_train.app.cli.run_file import other_data
 
 
 def losses(output):
@@ -101,3 +104,12 @@ def test_a_model_without_frozen_layers_has_no_features_to_cache(command, flags):
     code, _, errors = command(*flags, "--cache", "features")
     assert code == 2
     assert "No frozen layers lead the model" in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["tfds:cats_vs_dogs", "hf:beans"])
+def test_a_run_of_a_downloaded_dataset_is_evaluated_on_a_folder(name, settings, scans, monkeypatch):
+    run = dataclasses.replace(settings, dataset=name, data_dir=None)
+    _, data = other_data(run, None, str(scans))
+    assert (data.name, data.eval_examples) == ("images", 16)
+    monkeypatch.setattr(datasets, "open_evaluation", lambda name, *_, **__: name)
+    assert other_data(run, name, str(scans))[1] == name  # named again, it is read from where it was downloaded to

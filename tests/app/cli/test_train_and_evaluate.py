@@ -216,6 +216,15 @@ def test_a_share_is_held_out_where_there_are_two_sides(command, three_sides, tmp
     assert code == 2 and "has validation 0.25, not 0.5" in errors
 
 
+@pytest.mark.slow
+def test_the_command_line_that_started_a_run_resumes_it(command, scans, tmp_path):
+    for folder in ("run", "run, continuing from model.ckpt-8"):
+        code, output, errors = command(*training_on(scans, tmp_path / "run"), "--keep-best", "--resume")
+        assert code == 0, errors
+        assert "2 images, a share of 0.1 of the training images, for the evaluations" in output
+        assert f"folder       {tmp_path}/{folder}\n" in output
+
+
 def test_evaluations_and_checkpoints_stay_on_their_grid_after_a_resume(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "4"]
     assert command(*flags, "--max-steps", "5")[0] == 0

@@ -31,6 +31,12 @@ def hf(tmp_path, monkeypatch):
     return package
 
 
+def test_what_is_downloaded_is_looked_for_in_its_directory(hf, tmp_path):
+    (tmp_path / "own" / "me___beans").mkdir(parents=True)
+    named = datasets.named("hf:me/beans")
+    assert (named.is_here(tmp_path / "own"), named.is_here()) == (True, False)
+
+
 @pytest.fixture
 def splits(hf):
     """Makes a DatasetDict; an image's pixels have its number, and even numbers are class a."""

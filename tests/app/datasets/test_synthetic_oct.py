@@ -34,6 +34,12 @@ def drawings(monkeypatch, tmp_path):
     return drawn
 
 
+def test_an_evaluation_draws_nothing_into_a_folder_that_is_missing(drawings, tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder .*nowhere"):
+        datasets.open_evaluation("synthetic_oct", tmp_path / "nowhere", synthetic_oct.CLASS_NAMES, image_size=(96, 96))
+    assert not drawings
+
+
 def test_a_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
         synthetic_oct.draw_dataset(tmp_path / name, seed=seed, images_per_class=FEW)

@@ -76,6 +76,15 @@ def test_a_folder_with_what_was_prepared_is_no_folder_of_classes(tfds, tmp_path)
         assert datasets.open_dataset("cats_vs_dogs", tmp_path).train_split == "train[:80%]"
 
 
+def test_what_is_prepared_is_looked_for_in_its_directory(tfds, monkeypatch):
+    def builder(name, data_dir):
+        return types.SimpleNamespace(is_prepared=lambda: data_dir == "there")
+
+    monkeypatch.setattr("estimator_train.app.datasets.tfds._builder", builder)
+    named = datasets.named("tfds:mnist")
+    assert (named.is_here("there"), named.is_here("elsewhere"), named.is_here()) == (True, False, False)
+
+
 def test_other_sets_are_refused(tfds):
     with pytest.raises(ValueError, match="^TensorFlow Datasets has no 'no_such_set': see https://www.tensorflow.org"):
         datasets.open_dataset("tfds:no_such_set")

@@ -8,7 +8,7 @@ import shlex
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train.app.cli.commands.dataset_run import must_be_downloaded
+from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OutputFile
@@ -59,7 +59,7 @@ def compare(model_dirs, out):
 
     with one_line_errors():
         runs = compared_runs.read_runs(folders)
-        is_here = settings[0].dataset in _OF_FILES and not must_be_downloaded(settings[0])
+        is_here = settings[0].dataset in _OF_FILES and not must_be_fetched(settings[0])
         read_image = images_of(settings[0]) if is_here else None
         comparison_page.write_comparison(out, runs, read_image)
     click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))

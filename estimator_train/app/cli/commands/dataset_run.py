@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -81,19 +82,20 @@ def resolve(flags: SimpleNamespace) -> Run:
     """Returns the run that the flags describe; opens its dataset, which may be drawn or downloaded for it."""
     imports = launchers.is_one_of_several_of_slurm()
     with one_line_errors(), starting_tensorflow(verbosity_of(flags)) if imports else contextlib.nullcontext():
-        launchers.set_tf_config()
+        lacks_evaluator = launchers.set_tf_config()
         task = this_task()
-    _check_cluster(flags, task)
+    _check_cluster(flags, task, lacks_evaluator)
     model_dir = model_dir_of(flags)
     _check_place(flags, model_dir, task)
+    _check_weights(flags, model_dir)
     variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
 
     settings = Settings(**given_of(flags, Settings), class_names=())
     data, missing = _opened(settings, flags)
-    if settings.validation is None and (flags.early_stopping or flags.keep_best) and not run_file(model_dir).exists():
-        settings, data = _with_validation(settings, data)
+    if settings.validation is None and (flags.early_stopping or flags.keep_best):
+        settings, data = _with_validation(settings, data, earlier=load_settings(model_dir))
     settings = settings.filled_by(data)
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
@@ -106,11 +108,15 @@ def resolve(flags: SimpleNamespace) -> Run:
     return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, variables, missing)
 
 
-def _with_validation(settings, data):
-    """Holds out a share of the training examples if there are none to choose on; not all datasets can."""
-    if data is None or data.validation_examples:
+def _with_validation(settings, data, earlier):
+    """Holds out a share of the training examples if there are none to choose on; not all datasets can.
+
+    A task of a cluster may start after the chief has written run.json: it holds out what the `earlier` settings say.
+    """
+    share = _VALIDATION if earlier is None else earlier.validation
+    if data is None or data.validation_examples or share is None:
         return settings, data
-    holding_out = dataclasses.replace(settings, validation=_VALIDATION)
+    holding_out = dataclasses.replace(settings, validation=share)
     with contextlib.suppress(ValueError):
         return holding_out, holding_out.holding_out(data)
     return settings, data
@@ -174,7 +180,7 @@ def show(run: Run) -> None:
     """
     if run.task.is_chief:
         click.echo(on_terminal(plan(run), indent=13))
-    if run.missing and run.settings.data_dir:
+    if run.missing and not must_be_fetched(run.settings):
         raise click.ClickException(run.missing)
 
 
@@ -187,18 +193,29 @@ def start(run: Run) -> int:
     return rate_test.find_learning_rate(run) if run.finds_rate else training.run_training(run)
 
 
-def must_be_downloaded(flags: SimpleNamespace) -> bool:
-    """Returns whether training would have to download its data; the embedded dataset is drawn instead."""
-    if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
+def must_be_fetched(flags: SimpleNamespace | Settings) -> bool:
+    """Returns whether training would have to download or unpack its data; the embedded dataset is drawn instead."""
+    if flags.dataset in (None, datasets.NAMES[0]):
         return False
     with one_line_errors():
-        module = datasets.named(flags.dataset)
-        return hasattr(module, "is_here") and not module.is_here()
+        is_here = getattr(datasets.named(flags.dataset), "is_here", None)
+        if is_here is None:
+            return False
+        if flags.data_dir is None:
+            return not is_here()
+        return "data_dir" in inspect.signature(is_here).parameters and not is_here(flags.data_dir)
 
 
-def _check_cluster(flags, task):
+def _check_cluster(flags, task, lacks_evaluator):
     if task.is_alone:
         return
+    # A run that evaluated on one machine may continue without evaluations.
+    source = click.get_current_context().get_parameter_source("evaluate_every")
+    if lacks_evaluator and source is ParameterSource.COMMANDLINE:
+        raise click.ClickException(
+            "evaluations during training need a task of type evaluator, and Slurm and SageMaker start none; leave out "
+            "--evaluate-every, and the flags that need it"
+        )
     if flags.find_learning_rate:
         raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
     if flags.callbacks:
@@ -230,13 +247,24 @@ def _check_place(flags, model_dir, task):
         )
 
 
+def _check_weights(flags, model_dir):
+    """Rejects a file of initial weights that cannot be read, unless a checkpoint of the run replaces them.
+
+    The model of a FILE:FUNCTION gets them nevertheless; see `build_model`.
+    """
+    if flags.find_learning_rate or ":" in (flags.model or "") or newest_checkpoint(model_dir) is None:
+        with one_line_errors():
+            models.check_weights(flags.weights)
+
+
 def _opened(settings, flags):
     """Returns the dataset and None, or in a dry run of data that is not here, None and what is missing."""
-    if must_be_downloaded(flags):
+    if must_be_fetched(flags):
         if flags.dry_run:
             about = datasets.named(flags.dataset).ABOUT
             size = f"{about.size}, " if about.size != "any" else ""
-            return None, f"not here; training downloads it first ({size}from {about.source})"
+            gets = "unpacks" if flags.dataset == "oct2017" and flags.data_dir else "downloads"
+            return None, f"not here; training {gets} it first ({size}from {about.source})"
         _check_gpus(flags)
     try:
         return settings.open_data(draw=not flags.dry_run), None
@@ -247,7 +275,7 @@ def _opened(settings, flags):
 
 
 def _check_gpus(flags):
-    """Before anything is downloaded, checks that there are the GPUs to train on."""
+    """Before anything is downloaded or unpacked, checks that there are the GPUs to train on."""
     if flags.gpus:
         with starting_tensorflow(verbosity_of(flags)):
             from estimator_train.app.cli.run import devices

@@ -10,7 +10,7 @@ import click
 import tabulate
 
 from estimator_train.app import recipes
-from estimator_train.app.cli.commands.dataset_run import must_be_downloaded
+from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.conflicts import Excludes, Needs, check_conflicts
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.settings import Recipe, Settings
@@ -111,7 +111,7 @@ def _recipe_model(flags):
 
 def _image_model(flags):
     """Returns a function that builds the model for a dataset, or for two classes without one, and the batch size."""
-    if flags.dataset and must_be_downloaded(flags):
+    if flags.dataset and must_be_fetched(flags):
         raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
     settings = Settings(**given_of(flags, Settings), class_names=("first", "second"))
     settings = settings.filled_by(settings.open_data(draw=False))

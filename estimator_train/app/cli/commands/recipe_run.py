@@ -10,7 +10,7 @@ import click
 
 from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.paths import absolute
-from estimator_train.app import recipes
+from estimator_train.app import models, recipes
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.directories import check_place, model_dir_of, run_file, warn_of_lost_checkpoints
@@ -56,6 +56,7 @@ def check(run: RecipeRun) -> None:
     """Rejects flags that the recipe does not take, and a directory that cannot take the run."""
     with one_line_errors():
         known, task = recipes.settings_of(run.recipe), this_task()
+        models.check_weights(run.settings.get("weights"))
     for name in run.settings:
         if name not in known:
             flags = ", ".join(flag_of(name) for name in [*known, *_REPLICAS] if name in settings_in(*STORED))

@@ -41,25 +41,27 @@ _NAN_LOSS = (
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
-def build_estimator(settings, config, training=None, last_step=None):
+def build_estimator(settings, config, training=None, last_step=None, *, resumes=False):
     """Returns an Estimator of the settings' model; see `build_model` for the other arguments."""
-    model = build_model(settings, training, last_step)
+    model = build_model(settings, training, last_step, resumes=resumes)
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
 
-def build_model(settings, training=None, last_step=None):
+def build_model(settings, training=None, last_step=None, *, resumes=False):
     """Returns the compiled Keras model of the settings, to be trained up to `last_step`.
 
     Without `training`, the model is meant for restoring a checkpoint: its weights are random, and its layers are frozen
-    as in the last phase.
+    as in the last phase. The weights are also random if the training `resumes` from a checkpoint, but a FILE:FUNCTION
+    gets its initial weights, because it may freeze layers that have some.
     """
     if training is None:
         distribution.let_memory_grow()  # a training on the same GPUs needs the rest
     if settings.phases:
         settings, _ = settings.in_phases()[-1]
-    _say_building(settings, loads=training is not None)
-    model = _build_as_defined(settings, load_weights=training is not None)
+    loads = training is not None and (not resumes or ":" in settings.model)
+    _say_building(settings, loads)
+    model = _build_as_defined(settings, load_weights=loads)
     with one_line_errors():
         recompile(model, optimization_of(settings, training), last_step)
     return model

@@ -142,11 +142,13 @@ def _prepare(run):
     with one_line_errors():
         strategy = _strategy(run)
         config = _run_config(run, strategy, every)
+    with run_errors():
+        checkpoint = checkpoints.latest_intact(run.model_dir)
     recorder = _Recorder(run, _say_nothing if is_quiet else click.echo)
-    parts = [
-        _Part(settings, recorder.examples.attach(build_estimator(settings, config, training, last_step)), last_step)
-        for settings, training, last_step in _unfinished_parts(run)
-    ]
+    parts = []
+    for settings, training, last_step in _unfinished_parts(run, checkpoint):
+        estimator = build_estimator(settings, config, training, last_step, resumes=checkpoint is not None)
+        parts.append(_Part(settings, recorder.examples.attach(estimator), last_step))
     cache, choosing = run.training.cache, run.data and run.data.to_choose_on()
     input_fns = (
         build_train_input_fn(run.settings, run.data, run.training),
@@ -185,8 +187,8 @@ def _run_config(run, strategy, every):
     )
 
 
-def _unfinished_parts(run):
-    """Returns (settings, training, last step) of each unfinished part of the training, or of the last part."""
+def _unfinished_parts(run, checkpoint):
+    """Returns (settings, training, last step) of each part that is unfinished at `checkpoint`, or of the last part."""
     phases = run.settings.in_phases()
     if not phases:
         return [(run.settings, run.training, run.last_step)]
@@ -195,8 +197,6 @@ def _unfinished_parts(run):
         (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), end)
         for (settings, phase), end in zip(phases, ends, strict=True)
     ]
-    with run_errors():
-        checkpoint = checkpoints.latest_intact(run.model_dir)
     step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
     return [part for part in parts if part[-1] > step] or parts[-1:]
 

@@ -1,6 +1,7 @@
 """A training on a dataset is resolved from its flags, or from a run and the flags that replace its own."""
 
 import json
+import sys
 import types
 
 import pytest
@@ -92,6 +93,66 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
     planned = plan("--model-dir", tmp_path, "--resume", "--epochs", "4")
     assert planned["steps"] == "12: 4 epochs of 3" and "phases" not in planned
+
+
+def test_the_same_dataset_replaces_nothing_of_a_resumed_run(plan, stored, scans, tmp_path):
+    stored({"evaluate_every": 1, "keep_best": True}, validation=0.25)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    planned = plan("--model-dir", tmp_path, "--resume", "--dataset", "images")
+    assert planned["files"] == str(scans)
+    assert "a share of 0.25 of the training images" in planned["validation"]
+
+
+@pytest.mark.parametrize("share", [0.25, None])
+def test_a_late_evaluator_holds_out_what_the_run_has_held_out(share, flags, stored, tmp_path, monkeypatch):
+    task = {"cluster": {"chief": ["127.0.0.1:1"]}, "task": {"type": "evaluator", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    stored({}, validation=share)
+    same = {"model": "vgg16", "image_size": (64, 64), "batch_size": 4}
+    run = dataset_run.resolve(flags(**same, model_dir=str(tmp_path), evaluate_every=1, keep_best=True))
+    dataset_run.check(run)
+    assert run.settings.validation == share
+    assert bool(run.data.validation_examples) == bool(share)
+
+
+def test_only_a_run_without_a_checkpoint_needs_its_initial_weights(command, plan, stored, tmp_path):
+    path = stored({}, weights=str(tmp_path / "gone.h5"))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    assert plan("--model-dir", tmp_path, "--resume")["folder"].endswith("continuing from model.ckpt-3")
+    for flags in (["--config", path], ["--config", path, "--model-dir", tmp_path, "--find-learning-rate"]):
+        code, _, errors = command(*flags, "--dry-run")
+        assert (code, f"there is no weights file {tmp_path}/gone.h5" in errors) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("tfds:cifar10", "TensorFlow Datasets"), ("hf:beans", "the Hugging Face hub")]
+)
+def test_a_dry_run_downloads_nothing_into_a_directory(plan, name, source, monkeypatch, tmp_path):
+    for package in ("tensorflow_datasets", "datasets"):
+        monkeypatch.setitem(sys.modules, package, None)  # neither could be asked for the data
+    planned = plan("--dataset", name, "--data-dir", tmp_path / "downloads")
+    assert planned["data"] == f"{name}: not here; training downloads it first (from {source})"
+
+
+@pytest.fixture
+def sagemaker(monkeypatch):
+    """The variables of a host of SageMaker, one of two workers; the TF_CONFIG that the command sets is removed."""
+    monkeypatch.setenv("TF_CONFIG", "")
+    monkeypatch.delenv("TF_CONFIG")
+    monkeypatch.setenv("SM_HOSTS", '["algo-1", "algo-2"]')
+    monkeypatch.setenv("SM_CURRENT_HOST", "algo-1")
+
+
+def test_evaluations_that_no_task_would_make_are_refused(command, sagemaker):
+    code, _, errors = command("--evaluate-every", "5", "--keep-best", "--dry-run")
+    assert code == 2
+    assert "need a task of type evaluator, and Slurm and SageMaker start none; leave out --evaluate-every" in errors
+
+
+def test_a_run_with_evaluations_may_continue_without_an_evaluator(plan, sagemaker, stored, tmp_path):
+    stored({"evaluate_every": 5})
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    assert plan("--model-dir", tmp_path, "--resume")["evaluation"].startswith("by a task of type evaluator, if there ")
 
 
 def test_a_rate_in_a_repeated_run_with_phases_is_refused(command, stored):

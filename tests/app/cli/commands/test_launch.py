@@ -237,6 +237,13 @@ def test_stopped_tasks_have_the_grace_period_to_save(seconds, is_done, script, t
     assert (tmp_path / "saved").exists() == is_done
 
 
+@pytest.mark.parametrize("arguments", [["--evaluate-every", 5], ["train", "--evaluate-every=5"]])
+def test_evaluations_on_the_way_need_an_evaluator(command, monkeypatch, arguments):
+    monkeypatch.setattr(sys.modules[launch_command.callback.__module__], "_start", None)
+    code, _, errors = command("launch", "--workers", 2, "--", *arguments)
+    assert code == 2 and "need a task of type evaluator; add --evaluator in front of the --, or leave out" in errors
+
+
 def test_nothing_to_start_is_an_error():
     done = launch("--workers", 2)
     assert done.returncode == 2

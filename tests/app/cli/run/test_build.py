@@ -16,6 +16,7 @@ from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.session.out_of_memory import explaining_oom
 from estimator_train.app import datasets
 from estimator_train.app.cli.run.build import build_model, run_errors, set_verbosity
+from estimator_train.app.cli.settings import Training
 from estimator_train.input_fns import image_files
 from estimator_train.input_fns.images.decoding import decode_image
 
@@ -48,6 +49,31 @@ def test_an_error_in_a_generator_names_its_file_and_line(command, tmp_path):
         line = r"estimator_train: the input_fn's generator raised KeyError: 'lost sample 7'( \(\S+own.py, line 8\))?"
         found = re.fullmatch(line, errors.splitlines()[-1])
         assert found and (found[1] or name == "in_worker")  # which place a worker tells is up to cloudpickle
+
+
+def test_a_resumed_training_reads_no_initial_weights(settings, tmp_path):
+    gone = dataclasses.replace(settings, weights=str(tmp_path / "gone.h5"))
+    with pytest.raises(click.ClickException, match="there is no weights file"):
+        build_model(gone, Training(max_steps=1), 1)
+    assert build_model(gone, Training(max_steps=1), 1, resumes=True).built
+
+
+FREEZING = """
+import tf_keras as keras
+
+def build(image_size, weights):
+    layers = [keras.layers.Flatten(), keras.layers.Dense(2, "softmax", trainable=weights == "none")]
+    model = keras.Sequential([keras.Input((*image_size, 3)), *layers])
+    model.compile("sgd", "categorical_crossentropy")
+    return model
+"""
+
+
+def test_a_function_freezes_the_same_layers_in_a_resumed_training(settings, tmp_path):
+    (tmp_path / "freezing.py").write_text(FREEZING)
+    own = dataclasses.replace(settings, model=f"{tmp_path}/freezing.py:build", weights="imagenet")
+    for resumes in (False, True):
+        assert not build_model(own, Training(max_steps=1), 1, resumes=resumes).trainable_weights
 
 
 OOM = "OOM when allocating tensor with shape[64,96] and type float on /job:localhost/device:GPU:0 by allocator"

@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+import os
 
 import pytest
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask
-from estimator_train.app import datasets
+from estimator_train.app import datasets, models
 from estimator_train.app.cli.commands.dataset_run import Run
 from estimator_train.app.cli.run.training import diagnosis, run_training
 from estimator_train.app.cli.run_file import load_settings, load_training
@@ -46,6 +47,16 @@ def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
     assert "the accuracy did not rise in 1 evaluations" in output
     assert f"the best checkpoint is kept as {run.model_dir}/export/best_checkpoint/model.ckpt-" in output
     assert output.count("evaluated ") > 1
+
+
+def test_a_run_continues_without_its_file_of_initial_weights(run, tmp_path, capsys):
+    path = str(tmp_path / "initial.h5")
+    models.build_model("small_cnn", image_size=run.settings.image_size, num_classes=2).save_weights(path)
+    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, weights=path))
+    assert run_training(run) == 0
+    os.remove(path)
+    assert run_training(changed(run, max_steps=3)) == 0
+    assert f"evaluated {run.model_dir}/model.ckpt-3: loss " in capsys.readouterr().out
 
 
 def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
