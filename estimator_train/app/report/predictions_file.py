@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,5 +90,18 @@ def image_paths(data: Any) -> list[str]:
 
 
 def image_names(data: Any) -> list[str]:
-    """Returns each evaluation image as DIRECTORY/FILE, where DIRECTORY is the name of its parent."""
-    return [printable(os.path.join(Path(path).parent.name, Path(path).name)) for path in image_paths(data)]
+    """Returns each evaluation image as DIRECTORY/FILE, with more parent directories if several end in the same two."""
+    paths = [Path(path) for path in image_paths(data)]
+    names = _endings(set(paths))
+    return [printable(names[path]) for path in paths]
+
+
+def _endings(paths: Iterable[Path], parts: int = 2) -> dict[Path, str]:
+    """Returns the shortest end of each path, of at least so many parts, that no other one has."""
+    by_ending: dict[str, list[Path]] = {}
+    for path in paths:
+        by_ending.setdefault(os.path.join(*path.parts[-parts:]), []).append(path)
+    endings: dict[Path, str] = {}
+    for ending, same in by_ending.items():
+        endings |= {same[0]: ending} if len(same) == 1 else _endings(same, parts + 1)
+    return endings

@@ -18,6 +18,14 @@ def test_they_are_read_by_the_names_of_the_images(tmp_path):
     assert [prediction.is_right for prediction in read.values()] == [False, True]
 
 
+def test_images_in_directories_of_one_name_have_more_of_their_paths():
+    paths = ["/d/site1/scans/1.png", "/d/site2/scans/1.png", "/d/site2/scans/2.png", "/site2/scans/1.png", "1.png"]
+    data = types.SimpleNamespace(image_paths=lambda: {"eval": [*paths, paths[0]]})  # a manifest may repeat an image
+    names = dict(zip(predictions_file.image_paths(data), predictions_file.image_names(data), strict=True))
+    ends = ["site1/scans/1.png", "d/site2/scans/1.png", "scans/2.png", "/site2/scans/1.png", "1.png"]
+    assert names == dict(zip(paths, ends, strict=True))
+
+
 def test_examples_that_are_no_files_are_called_by_their_number(tmp_path):
     predictions_file.write(tmp_path, None, ("A", "B"), LABELS, PROBABILITIES)
     assert list(predictions_file.read(tmp_path)) == ["0", "1"]
