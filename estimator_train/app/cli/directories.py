@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,12 +77,14 @@ def check_directory(directory: str, flag: str) -> None:
 
 
 def check_parent(file: str, flag: str) -> None:
-    """Checks that the directory of a file to write exists, and can be written to."""
+    """Checks that a file can be written whole: its directory can be written to, and nothing but a file is replaced."""
     directory = Path(file).parent
     if not directory.is_dir():
         raise click.ClickException(f"{flag} {file}: there is no folder {directory}")
     if not os.access(directory, os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {file}: no permission to write in {directory}")
+    if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+        raise click.ClickException(f"{flag} {file} is a link or a device, which would be replaced; give another file")
 
 
 def check_place(model_dir: str, is_new: bool) -> None:

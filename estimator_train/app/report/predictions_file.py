@@ -55,6 +55,8 @@ def write_all(
 ) -> None:
     """Writes the true and the predicted value of each example to `file`, with every probability or number.
 
+    The file is written completely or not at all.
+
     Args:
       columns: names of the classes or labels.
       data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
@@ -63,13 +65,14 @@ def write_all(
     module = tasks.named(task, thresholds)
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
     paths = image_paths(data)
-    names = paths or range(len(labels))
-    with open(file, "w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns])
-        for name, label, values in zip(names, labels, outputs, strict=True):
-            both = module.truth(columns, label), module.prediction(columns, values)
-            writer.writerow([name, *both, *(values.tolist() if columns else ())])
+    names = [printable(path) for path in paths] or range(len(labels))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns])
+    for name, label, values in zip(names, labels, outputs, strict=True):
+        both = module.truth(columns, label), module.prediction(columns, values)
+        writer.writerow([name, *both, *(values.tolist() if columns else ())])
+    write_whole(file, text.getvalue())
 
 
 def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:

@@ -1,8 +1,9 @@
-"""The newest checkpoint of a run is found without TensorFlow."""
+"""The newest checkpoint of a run is found without TensorFlow, and files are written where they can be."""
 
+import click
 import pytest
 
-from estimator_train.app.cli.directories import newest_checkpoint
+from estimator_train.app.cli.directories import check_parent, newest_checkpoint
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
@@ -18,3 +19,13 @@ def test_the_newest_checkpoint_is_found_if_its_file_is_lost(content, tmp_path):
 
 def test_an_empty_or_absent_directory_has_no_checkpoint(tmp_path):
     assert newest_checkpoint(tmp_path) is None and newest_checkpoint(tmp_path / "absent") is None
+
+
+def test_only_a_file_is_replaced_by_a_file_to_write(tmp_path):
+    file, link = tmp_path / "old.csv", tmp_path / "link.csv"
+    check_parent(file, "--out")
+    file.touch()
+    check_parent(file, "--out")
+    link.symlink_to(file)
+    with pytest.raises(click.ClickException, match="--out .*link.csv is a link or a device, which would be replaced"):
+        check_parent(link, "--out")

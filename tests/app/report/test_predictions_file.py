@@ -31,6 +31,17 @@ def test_examples_that_are_no_files_are_called_by_their_number(tmp_path):
     assert list(predictions_file.read(tmp_path)) == ["0", "1"]
 
 
+def test_all_probabilities_are_written_whole_and_names_escaped(tmp_path):
+    paths = ["/data/A/\udce9.png", "/data/A/1.png"]
+    data, file = types.SimpleNamespace(image_paths=lambda: {"eval": paths}), tmp_path / "all.csv"
+    predictions_file.write_all(file, "classification", ("A", "B"), data, LABELS, PROBABILITIES)
+    written = file.read_text()
+    assert [row.split(",")[0] for row in written.splitlines()] == ["file", "/data/A/1.png", r"/data/A/\udce9.png"]
+    with pytest.raises(ValueError, match="shorter"):
+        predictions_file.write_all(file, "classification", ("A", "B"), data, LABELS[:1], PROBABILITIES)
+    assert file.read_text() == written
+
+
 HEADER = b"example,true_class,predicted_class,probability\n"
 
 

@@ -11,6 +11,7 @@ from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.directories import check_parent
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_file import data_of_run, other_data, settings_of_run
@@ -109,7 +110,8 @@ def evaluate(**flags):
         if flags.predictions and result:
             columns = settings.task, settings.class_names
             examples = evaluated.labels, evaluated.outputs
-            predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
+            with one_line_errors():
+                predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
     results.sort(key=_rank)
     output_format.write(
         flags,
