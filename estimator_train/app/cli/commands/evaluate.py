@@ -10,7 +10,7 @@ import click
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_parent
+from estimator_train.app.cli.directories import check_directory, check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
@@ -73,6 +73,7 @@ def evaluate(**flags):
     check_conflicts(flags, _RULES)
     model_dir = flags.model_dir
     settings = settings_of_run(model_dir, flags.trust_run)
+    check_directory(model_dir, "--model-dir")
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {model_dir} is {settings.task}"

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import runpy
 import shutil
 import subprocess
@@ -262,6 +263,14 @@ def test_wrong_flags_are_one_line(command, trained, flags, message):
     code, output, errors = command("evaluate", "--model-dir", trained.model_dir, *flags)
     assert (code, output, errors.count("\n")) == (2, "", 1)
     assert message in errors
+
+
+@pytest.mark.parametrize("name", ["evaluate", "report"])
+def test_a_run_that_cannot_be_written_to_is_refused_at_once(command, trained, monkeypatch, name):
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    code, output, errors = command(name, "--model-dir", trained.model_dir)
+    place = f"--model-dir {trained.model_dir}: no permission to write in {trained.model_dir}"
+    assert (code, output, errors) == (2, "", f"estimator_train: {place}\n")
 
 
 def test_predictions_need_classes(command, settings, tmp_path):
