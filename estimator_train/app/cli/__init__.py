@@ -1,6 +1,7 @@
 """The estimator_train command: one module per subcommand. Arguments are checked before TensorFlow is imported."""
 
 import errno
+import io
 import os
 import sys
 
@@ -77,6 +78,8 @@ def main():
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides TensorFlow's notes on how it was built
     color = False if os.environ.get("NO_COLOR") else None  # None: only on a terminal
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a class may have letters that it lacks
     try:
         with raising_terminated():
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,22 +67,24 @@ def check_directory(directory: str, flag: str) -> None:
         return
     path = Path(directory)
     for each in (path, *path.parents):
-        if os.path.lexists(each) and not each.is_dir():
-            kind = "a file" if each.exists() else "a link to nowhere"
+        if os.path.lexists(each) and not os.path.isdir(each):
+            kind = "a file" if os.path.exists(each) else "a link to nowhere"
             named = f"{flag} {path} is" if each == path else f"{flag} {path}: {each} is"
             raise click.ClickException(f"{named} {kind}; give a folder")
-    existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
+    existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if os.path.exists(parent))
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
 
 
 def check_parent(file: str, flag: str) -> None:
-    """Checks that the directory of a file to write exists, and can be written to."""
+    """Checks that a file can be written whole: its directory can be written to, and nothing but a file is replaced."""
     directory = Path(file).parent
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         raise click.ClickException(f"{flag} {file}: there is no folder {directory}")
     if not os.access(directory, os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {file}: no permission to write in {directory}")
+    if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+        raise click.ClickException(f"{flag} {file} is a link or a device, which would be replaced; give another file")
 
 
 def check_place(model_dir: str, is_new: bool) -> None:
@@ -100,12 +103,17 @@ def check_model_dir(model_dir: str) -> None:
     try:
         absolute(model_dir)
         directory.exists()  # raises if TensorFlow cannot access a remote one
-    except (ValueError, OSError) as error:
+        _check_contents(directory)
+    except (ValueError, OSError) as error:  # such as no permission to look into the directory
         raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
+
+
+def _check_contents(directory):
+    """Checks that a run can keep its files and directories in `directory`."""
     for path in [*(directory / name for name in _FILES), *directory.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
             raise click.ClickException(f"{path} is not a file, but a run keeps a file of that name; move it elsewhere")
-    if not is_remote(model_dir):
+    if not is_remote(directory):
         _check_links(directory)
     for path in (directory / name for name in _DIRECTORIES):
         if path.exists() and not path.is_dir():

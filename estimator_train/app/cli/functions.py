@@ -14,7 +14,7 @@ def check_function(reference, flag):
     if not path or not name.isidentifier():
         raise click.ClickException(f"{flag} {reference}: give FILE:FUNCTION, such as my_data.py:train_input_fn")
     try:
-        tree = ast.parse(Path(path).read_text(), path)
+        tree = ast.parse(Path(path).read_bytes(), path)  # Python finds the encoding that the file declares
     except OSError as error:
         raise click.ClickException(f"{flag} {reference}: cannot read {path}: {error.strerror}") from error
     except SyntaxError as error:

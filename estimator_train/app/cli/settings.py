@@ -12,6 +12,7 @@ import click
 from estimator_train import loggers
 from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
+from estimator_train._engine.host.paths import is_utf_8
 from estimator_train.app import datasets, models, recipes
 from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
@@ -399,7 +400,9 @@ def optimization_of(settings: Settings, training: Training | None = None) -> Opt
 
 
 def check_class_names(names: tuple[str, ...]) -> None:
-    """Raises ValueError for a name that would control the terminal."""
+    """Raises ValueError for a name that would control the terminal, or that no file of a run could hold."""
     for name in names:
         if CONTROL.search(name):
             raise ValueError(f"the class {printable(name)} has control characters; rename it")
+        if not is_utf_8(name):
+            raise ValueError(f"the class {printable(name)} is not UTF-8; rename its folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -35,7 +36,11 @@ def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -
     path = Path(weights)
     if not path.exists():
         raise FileNotFoundError(f"class weights {path}: there is no such file; give balanced, or a JSON or CSV file")
-    given = _read_json(path) if path.suffix == ".json" else _read_csv(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # Excel writes a byte order mark
+    except UnicodeDecodeError as error:
+        raise ValueError(f"class weights {path} is not UTF-8 text: {error}") from error
+    given = _read_json(path, text) if path.suffix == ".json" else _read_csv(path, text)
     unknown, lacking = sorted(given.keys() - set(data.class_names)), sorted(set(data.class_names) - given.keys())
     if unknown or lacking:
         faults = [f"it lacks {', '.join(lacking)}"] * bool(lacking)
@@ -64,9 +69,9 @@ def _balanced(data):
     return tuple(sum(training_counts) / len(training_counts) / count for count in training_counts)
 
 
-def _read_json(path):
+def _read_json(path, text):
     try:
-        weights = json.loads(path.read_text())
+        weights = json.loads(text)
         if not isinstance(weights, dict):
             raise ValueError("it is not an object")
         return {name: float(weight) for name, weight in weights.items()}
@@ -74,16 +79,15 @@ def _read_json(path):
         raise ValueError(f'class weights {path} must be a JSON object such as {{"DRUSEN": 2.5}}: {error}') from error
 
 
-def _read_csv(path):
+def _read_csv(path, text):
     weights = {}
-    with path.open(newline="") as file:
-        for number, row in enumerate(csv.reader(file), 1):
-            try:
-                name, weight = row
-                weights[name.strip()] = float(weight)
-            except ValueError as error:
-                raise ValueError(
-                    f"class weights {path} line {number}: got {','.join(row)}, not a class and a weight such as "
-                    "DRUSEN,2.5; a file has no header"
-                ) from error
+    for number, row in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
+        try:
+            name, weight = row
+            weights[name.strip()] = float(weight)
+        except ValueError as error:
+            raise ValueError(
+                f"class weights {path} line {number}: got {','.join(row)}, not a class and a weight such as "
+                "DRUSEN,2.5; a file has no header"
+            ) from error
     return weights

@@ -77,7 +77,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
     if not labels.is_file():
         raise FileNotFoundError(f"there is no {labels}: write the name of each class on a line there")
     try:
-        names = [line for line in labels.read_text().splitlines() if line]
+        names = [line for line in labels.read_text(encoding="utf-8-sig").splitlines() if line]
     except UnicodeDecodeError as error:
         raise ValueError(f"{labels} is not UTF-8 text: {error}") from error
     if not names:

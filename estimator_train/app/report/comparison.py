@@ -69,7 +69,7 @@ class Changes(NamedTuple):
 
     Attributes:
       name: name of the other run.
-      shared: number of shared examples.
+      shared: number of shared examples, which have the same name and the same true class.
       right_now: {example: (first run's prediction, other run's)} of the examples that only the other run got right.
       wrong_now: likewise, of the examples that only the first run got right.
     """
@@ -166,9 +166,24 @@ def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
 
 
 def changes(runs: Sequence[Run]) -> list[Changes]:
-    """Returns the `Changes` from the first run to each other run whose predictions are known."""
+    """Returns the `Changes` from the first run to each other run whose predictions are known and can be paired."""
     first, *others = runs
-    return [_changes(first.predictions, other) for other in others if first.predictions and other.predictions]
+    return [
+        _changes(first.predictions, other)
+        for other in others
+        if first.predictions and other.predictions and can_be_paired(first, other)
+    ]
+
+
+def can_be_paired(first: Run, other: Run) -> bool:
+    """Returns whether examples of one name are the same in both runs; numbers are, only if the data is the same.
+
+    >>> first = Run("a", {"limit": 100, "seed": 1}, None, {}, {"0": Prediction("cat", "cat", "0.9")})
+    >>> can_be_paired(first, first._replace(facts={"limit": 100, "seed": 2}))
+    False
+    """
+    names = [*(first.predictions or ()), *(other.predictions or ())]
+    return not all(map(str.isdecimal, names)) or _data(first.facts) == _data(other.facts)
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -180,8 +195,15 @@ def table(runs: Sequence[Run]) -> str:
     return "\n\n".join([*texts, *map(str, changes(runs))])
 
 
+def _data(facts):
+    """Returns the settings that decide which evaluation examples a run has; with a limit, the seed chooses them."""
+    chosen = facts.get("limit") and (facts["limit"], facts.get("seed") or 0)
+    return [facts.get(name) for name in ("dataset", "data_dir", "split")] + [chosen]
+
+
 def _changes(before, other):
-    shared = {name: (before[name], other.predictions[name]) for name in before if name in other.predictions}
+    both = {name: (before[name], other.predictions[name]) for name in before if name in other.predictions}
+    shared = {name: pair for name, pair in both.items() if pair[0].true_class == pair[1].true_class}
     return Changes(
         other.name,
         len(shared),

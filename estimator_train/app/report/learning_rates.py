@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
 import tempfile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tensorflow as tf
 from matplotlib.figure import Figure
 
+from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
@@ -136,4 +138,6 @@ def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
     axes.legend(frameon=False)
-    figure.savefig(path)
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    write_whole(path, file.getvalue())

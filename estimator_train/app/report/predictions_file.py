@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ def write_all(
 ) -> None:
     """Writes the true and the predicted value of each example to `file`, with every probability or number.
 
+    The file is written completely or not at all.
+
     Args:
       columns: names of the classes or labels.
       data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
@@ -63,13 +65,14 @@ def write_all(
     module = tasks.named(task, thresholds)
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
     paths = image_paths(data)
-    names = paths or range(len(labels))
-    with open(file, "w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns])
-        for name, label, values in zip(names, labels, outputs, strict=True):
-            both = module.truth(columns, label), module.prediction(columns, values)
-            writer.writerow([name, *both, *(values.tolist() if columns else ())])
+    names = [printable(path) for path in paths] or range(len(labels))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns])
+    for name, label, values in zip(names, labels, outputs, strict=True):
+        both = module.truth(columns, label), module.prediction(columns, values)
+        writer.writerow([name, *both, *(values.tolist() if columns else ())])
+    write_whole(file, text.getvalue())
 
 
 def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
@@ -90,5 +93,18 @@ def image_paths(data: Any) -> list[str]:
 
 
 def image_names(data: Any) -> list[str]:
-    """Returns each evaluation image as DIRECTORY/FILE, where DIRECTORY is the name of its parent."""
-    return [printable(os.path.join(Path(path).parent.name, Path(path).name)) for path in image_paths(data)]
+    """Returns each evaluation image as DIRECTORY/FILE, with more parent directories if several end in the same two."""
+    paths = [Path(path) for path in image_paths(data)]
+    names = _endings(set(paths))
+    return [printable(names[path]) for path in paths]
+
+
+def _endings(paths: Iterable[Path], parts: int = 2) -> dict[Path, str]:
+    """Returns the shortest end of each path, of at least so many parts, that no other one has."""
+    by_ending: dict[str, list[Path]] = {}
+    for path in paths:
+        by_ending.setdefault(os.path.join(*path.parts[-parts:]), []).append(path)
+    endings: dict[Path, str] = {}
+    for ending, same in by_ending.items():
+        endings |= {same[0]: ending} if len(same) == 1 else _endings(same, parts + 1)
+    return endings

@@ -77,11 +77,16 @@ def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
 def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Returns the last evaluation by the training, or by a command if there is none; None without any.
 
+    One of validation images or other data is returned only if the run's own evaluation images were not evaluated.
+
     >>> result_of([{"step": 8}, {"step": 6, "name": "final"}, {"step": 8, "name": "afterwards"}])
     {'step': 6, 'name': 'final'}
+    >>> result_of([{"step": 6, "images": "validation"}, {"step": 8, "name": "afterwards"}])
+    {'step': 8, 'name': 'afterwards'}
     """
-    by_training = [entry for entry in evaluations if entry.get("name") != "afterwards"]
-    found = by_training or evaluations
+    own = [entry for entry in evaluations if not entry.get("images")] or evaluations
+    by_training = [entry for entry in own if entry.get("name") != "afterwards"]
+    found = by_training or own
     return found[-1] if found else None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import tabulate
 
+from estimator_train._engine.host.files import write_whole
 from estimator_train.app.report import plots
 
 _COLUMNS = {
@@ -100,7 +100,7 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
 
 def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
     """Writes a PNG of throughput and time over the number of replicas, with the ideal line."""
-    Path(path).write_bytes(plots.scaling(plots.LIGHT, rows))
+    write_whole(path, plots.scaling(plots.LIGHT, rows))
 
 
 def _replicas(count):

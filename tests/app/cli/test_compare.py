@@ -1,10 +1,15 @@
 """estimator_train compare: two runs on the same classes as a table and a page; the checkpoint that is evaluated."""
 
+import dataclasses
 import json
 import re
 import shutil
 
+import numpy as np
 import pytest
+
+from estimator_train.app.cli.run_file import save_run
+from estimator_train.app.report import predictions_file
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +67,13 @@ def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_
         f"estimator_train: {first} has no predictions.csv, so its images are not compared; to write it, run: "
     )
     assert "of 4 examples" not in output and (tmp_path / "other.html").exists()
+
+
+def test_examples_of_different_data_are_not_compared_by_number(command, settings):
+    for name in ("first", "second"):
+        of_file = dataclasses.replace(settings, dataset="npz", data_dir=f"/{name}.npz")
+        save_run(name, dataclasses.asdict(of_file))
+        predictions_file.write(name, None, settings.class_names, np.array([0, 1]), np.eye(2))
+    code, output, errors = command("compare", "first", "second")
+    assert code == 0 and "shared examples" not in output
+    assert errors.startswith("estimator_train: second and first number the examples of different data")

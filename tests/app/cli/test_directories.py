@@ -1,8 +1,11 @@
-"""The newest checkpoint of a run is found without TensorFlow."""
+"""The newest checkpoint of a run is found without TensorFlow, and files are written where they can be."""
 
+from pathlib import Path
+
+import click
 import pytest
 
-from estimator_train.app.cli.directories import newest_checkpoint
+from estimator_train.app.cli.directories import check_directory, check_model_dir, check_parent, newest_checkpoint
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
@@ -18,3 +21,32 @@ def test_the_newest_checkpoint_is_found_if_its_file_is_lost(content, tmp_path):
 
 def test_an_empty_or_absent_directory_has_no_checkpoint(tmp_path):
     assert newest_checkpoint(tmp_path) is None and newest_checkpoint(tmp_path / "absent") is None
+
+
+def test_only_a_file_is_replaced_by_a_file_to_write(tmp_path):
+    file, link = tmp_path / "old.csv", tmp_path / "link.csv"
+    check_parent(file, "--out")
+    file.touch()
+    check_parent(file, "--out")
+    link.symlink_to(file)
+    with pytest.raises(click.ClickException, match="--out .*link.csv is a link or a device, which would be replaced"):
+        check_parent(link, "--out")
+
+
+def refuse(path):
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+def test_a_directory_that_cannot_be_looked_into_is_one_line(monkeypatch, tmp_path):
+    (tmp_path / "run.json").touch()
+    monkeypatch.setattr(Path, "is_file", refuse)  # root, who runs these tests in containers, may look anywhere
+    with pytest.raises(click.ClickException, match="--model-dir .*Permission denied: .*run.json"):
+        check_model_dir(str(tmp_path))
+
+
+def test_a_directory_below_one_that_is_closed_cannot_be_written_to(monkeypatch, tmp_path):
+    for name in ("exists", "is_dir"):
+        monkeypatch.setattr(Path, name, refuse)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(click.ClickException, match=f"--out .*: no permission to write in {tmp_path}"):
+        check_directory(str(tmp_path / "new"), "--out")

@@ -1,7 +1,8 @@
-"""`main` reports errors that no command catches: unwritable standard output, and a full disk."""
+"""`main` escapes letters that standard output lacks, and reports unwritable standard output and a full disk."""
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 
@@ -26,6 +27,16 @@ def test_a_closed_standard_output_or_pipe_is_no_error():
     for shell in ('"$0" -m estimator_train recipes >&-', '"$0" -m estimator_train recipes | true'):
         result = subprocess.run(["bash", "-c", shell, sys.executable], stderr=subprocess.PIPE, text=True)
         assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_letters_that_standard_output_lacks_are_escaped(scans, tmp_path):
+    for name, label in (("bright", "é"), ("dark", "Ω")):
+        shutil.copytree(scans / name, tmp_path / "data" / label)
+    flags = ["--dataset", "images", "--data-dir", tmp_path / "data", "--model-dir", tmp_path / "run", "--dry-run"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    result = subprocess.run([sys.executable, "-m", "estimator_train", *flags], capture_output=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "classes      é 6 + 2, \\u03a9 6 + 2\n" in result.stdout.decode("latin-1")
 
 
 @pytest.mark.parametrize(("path", "told"), [("run/evaluations.jsonl", "run/evaluations.jsonl"), (None, "a file")])

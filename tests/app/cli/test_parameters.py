@@ -69,6 +69,18 @@ def test_paths_that_a_run_names_become_absolute(tmp_path, monkeypatch):
     assert convert(parameters.Cache("FOLDER"), "cached") == f"{tmp_path}/cached"
 
 
+@pytest.mark.parametrize("content", [b"# coding: latin-1\n# \xe4\ndef f(): ...\n", b"\xef\xbb\xbfdef f(): ...\n"])
+def test_a_function_is_found_in_a_file_of_any_encoding(tmp_path, content):
+    (tmp_path / "own.py").write_bytes(content)
+    assert convert(parameters.Function(), f"{tmp_path}/own.py:f") == f"{tmp_path}/own.py:f"
+
+
+def test_a_file_that_is_no_python_text_is_refused(tmp_path):
+    (tmp_path / "own.py").write_bytes(b"\xff")
+    with pytest.raises(click.ClickException, match=r"own.py line 1: .*can't decode byte 0xff"):
+        convert(parameters.Function(), f"{tmp_path}/own.py:f")
+
+
 def test_a_path_through_a_link_is_the_one_that_the_system_follows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere" / "deep").mkdir(parents=True)

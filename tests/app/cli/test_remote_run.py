@@ -8,6 +8,8 @@ import tempfile
 import pytest
 import tensorflow as tf
 
+from estimator_train.app.report import learning_rates
+
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -90,6 +92,18 @@ def test_a_run_in_memory_needs_no_local_file_from_training_to_report(command, re
     others = {os.devnull, tempfile.gettempdir()}
     assert [path for path in written if path not in others and "__autograph_generated_file" not in path] == []
     assert [name for name in os.listdir(tempfile.gettempdir()) if "__autograph_generated_file" not in name] == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_plot_of_learning_rates_is_written_to_a_remote_folder(command, scans, tmp_path, monkeypatch):
+    found = learning_rates.RangeTest([1e-3, 1e-2], [2.0, 1.0], [2.0, 1.5], 1e-3)
+    monkeypatch.setattr(learning_rates, "find_learning_rate", lambda *_, **__: found)
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "24x32"]
+    code, output, errors = command(*flags, "--model-dir", "ram://runs/rates", "--find-learning-rate")
+    assert code == 0, errors
+    assert "the plot is ram://runs/rates/learning_rate.png" in output
+    with tf.io.gfile.GFile("ram://runs/rates/learning_rate.png", "rb") as file:
+        assert file.read().startswith(b"\x89PNG")
     assert os.listdir(tmp_path) == []
 
 

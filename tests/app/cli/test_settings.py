@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from estimator_train.app.cli.commands.train import train
-from estimator_train.app.cli.settings import RESIZES, RULES, STORED, TABLE, Settings, Training
+from estimator_train.app.cli.settings import RESIZES, RULES, STORED, TABLE, Settings, Training, check_class_names
 from estimator_train.app.cli.table import help_of, lines_of, phrases_of, settings_in, text_of
 from estimator_train.input_fns.images import decoding
 from tests.app.cli import flag_tables
@@ -58,6 +58,16 @@ def test_phases_are_settings_with_their_own_frozen_layers():
     settings = Settings(model="vgg16", phases="freeze=all epochs=2; freeze=none epochs=1 lr=1e-4", class_names=())
     (first, _), (second, phase) = settings.in_phases()
     assert (first.freeze, second.freeze, second.phases, phase.learning_rate) == ("all", "none", None, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("caf\udce9", r"caf\\udce9 is not UTF-8; rename its folder"), ("a\x1b", r"a\\x1b has control characters")],
+)
+def test_a_class_that_no_report_could_name_is_refused(name, message):
+    check_class_names(("café", "scans 1"))
+    with pytest.raises(ValueError, match=f"the class {message}"):
+        check_class_names(("café", name))
 
 
 def test_every_stored_value_has_a_default_that_a_flag_leaves():

@@ -37,10 +37,18 @@ def test_counts_that_are_missing_are_named(counts, message):
         class_weights(data_of(counts))
 
 
-@pytest.mark.parametrize(("name", "text"), [("w.json", '{"b": 2, "a": 0.5}'), ("w.csv", "b,2\na, 0.5\n")])
-def test_weights_of_a_file_come_in_the_order_of_the_classes(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    assert class_weights(data_of(None), tmp_path / name) == (0.5, 2.0)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])  # Excel's "CSV UTF-8" begins with a byte order mark
+@pytest.mark.parametrize(("name", "text"), [("w.json", '{"ä": 2, "a": 0.5}'), ("w.csv", "ä,2\na, 0.5\n")])
+def test_weights_of_a_file_come_in_the_order_of_the_classes(tmp_path, name, text, mark):
+    (tmp_path / name).write_text(mark + text, encoding="utf-8")
+    assert class_weights(data_of(None, ("a", "ä")), tmp_path / name) == (0.5, 2.0)
+
+
+@pytest.mark.parametrize("name", ["w.json", "w.csv"])
+def test_a_file_that_is_not_utf_8_is_named(tmp_path, name):
+    (tmp_path / name).write_bytes("ä,2".encode("latin-1"))
+    with pytest.raises(ValueError, match=f"{name} is not UTF-8 text"):
+        class_weights(data_of(None), tmp_path / name)
 
 
 def test_a_file_that_is_not_there_is_named_with_balanced(tmp_path):

@@ -29,6 +29,11 @@ def test_tfrecord_files_are_counted_and_read(records):
     assert [labels.numpy().sum(0).tolist() for _, labels in trained] == [[2, 3], [2, 3]]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_class(records):
+    (records / "labels.txt").write_text("cat\ndog\n", encoding="utf-8-sig")
+    assert datasets.open_dataset("tfrecord", records).class_names == ("cat", "dog")
+
+
 def test_validation_files_beside_test_files_choose(records):
     data = datasets.open_dataset("tfrecord", records)
     with pytest.raises(ValueError, match="tfrecord cannot hold out validation examples: give it its own"):

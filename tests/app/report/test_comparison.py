@@ -97,6 +97,35 @@ def test_images_that_changed_sides_are_found_among_those_that_both_have(runs):
     assert changes([first, second._replace(predictions=None)]) == []
 
 
+def numbered(run, **facts):
+    """The run with numbers as the names of its examples, and other facts."""
+    predictions = dict(zip("0123", run.predictions.values(), strict=True))
+    return run._replace(predictions=predictions, facts=run.facts | facts)
+
+
+@pytest.mark.parametrize(
+    "facts, other, pairs",
+    [
+        ({}, {}, 4),  # the runs have different seeds
+        ({"limit": 4, "seed": None}, {"limit": 4, "seed": 0}, 4),
+        ({"limit": 4}, {"limit": 4}, None),
+        ({"limit": 4}, {"limit": 8, "seed": 1}, None),
+        ({"data_dir": "/a.npz"}, {"data_dir": "/b.npz"}, None),
+        ({"dataset": "tfds:a"}, {"dataset": "tfds:b"}, None),
+    ],
+)
+def test_numbered_examples_are_paired_only_in_the_same_data(runs, facts, other, pairs):
+    found = changes([numbered(runs[0], **facts), numbered(runs[1], **other)])
+    assert [change.shared for change in found] == ([] if pairs is None else [pairs])
+
+
+def test_images_of_one_name_in_different_classes_are_not_paired(runs):
+    first, second = runs
+    first.predictions["B/3.png"] = first.predictions["B/3.png"]._replace(true_class="<A>")
+    (change,) = changes([first, second])
+    assert change.shared == 3 and "B/3.png" not in {**change.right_now, **change.wrong_now}
+
+
 def test_a_terminal_gets_tables_in_its_width(runs):
     long = runs[1]._replace(name="runs/of/a/very/long/name/of/a/folder", facts={"command": "x" * 100})
     text = table([runs[0], long])

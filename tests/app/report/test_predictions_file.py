@@ -18,9 +18,28 @@ def test_they_are_read_by_the_names_of_the_images(tmp_path):
     assert [prediction.is_right for prediction in read.values()] == [False, True]
 
 
+def test_images_in_directories_of_one_name_have_more_of_their_paths():
+    paths = ["/d/site1/scans/1.png", "/d/site2/scans/1.png", "/d/site2/scans/2.png", "/site2/scans/1.png", "1.png"]
+    data = types.SimpleNamespace(image_paths=lambda: {"eval": [*paths, paths[0]]})  # a manifest may repeat an image
+    names = dict(zip(predictions_file.image_paths(data), predictions_file.image_names(data), strict=True))
+    ends = ["site1/scans/1.png", "d/site2/scans/1.png", "scans/2.png", "/site2/scans/1.png", "1.png"]
+    assert names == dict(zip(paths, ends, strict=True))
+
+
 def test_examples_that_are_no_files_are_called_by_their_number(tmp_path):
     predictions_file.write(tmp_path, None, ("A", "B"), LABELS, PROBABILITIES)
     assert list(predictions_file.read(tmp_path)) == ["0", "1"]
+
+
+def test_all_probabilities_are_written_whole_and_names_escaped(tmp_path):
+    paths = ["/data/A/\udce9.png", "/data/A/1.png"]
+    data, file = types.SimpleNamespace(image_paths=lambda: {"eval": paths}), tmp_path / "all.csv"
+    predictions_file.write_all(file, "classification", ("A", "B"), data, LABELS, PROBABILITIES)
+    written = file.read_text()
+    assert [row.split(",")[0] for row in written.splitlines()] == ["file", "/data/A/1.png", r"/data/A/\udce9.png"]
+    with pytest.raises(ValueError, match="shorter"):
+        predictions_file.write_all(file, "classification", ("A", "B"), data, LABELS[:1], PROBABILITIES)
+    assert file.read_text() == written
 
 
 HEADER = b"example,true_class,predicted_class,probability\n"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import as_path
 from estimator_train.app import recipes
 from estimator_train.app.cli.directories import check_directory, run_file
 from estimator_train.app.cli.errors import one_line_errors
@@ -101,10 +103,12 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
         click.echo(paragraph)
     if len(rows) > 1:
         click.echo(scaling.limit(rows, cores=None if gpus else os.cpu_count()))
-    Path(out).mkdir(parents=True, exist_ok=True)
-    Path(out, "scaling.json").write_text(json.dumps({"flags": flags, "steps": steps, "scaling": rows}, indent=2) + "\n")
-    scaling.plot(rows, Path(out, "scaling.png"))
-    click.echo(f"the plot is {Path(out, 'scaling.png')}")
+    with one_line_errors():
+        as_path(out).mkdir(parents=True, exist_ok=True)
+        measured = {"flags": flags, "steps": steps, "scaling": rows}
+        write_whole(as_path(out, "scaling.json"), json.dumps(measured, indent=2) + "\n")
+        scaling.plot(rows, as_path(out, "scaling.png"))
+    click.echo(f"the plot is {as_path(out, 'scaling.png')}")
 
 
 def timing_of_run(flags, steps, model_dir):

@@ -68,6 +68,10 @@ def compare(model_dirs, out):
             again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
             missing = f"{run.name} has no {predictions_file.NAME}, so its images are not compared"
             click.echo(f"estimator_train: {missing}; to write it, run: {again}", err=True)
+        elif run.predictions and not comparison.can_be_paired(runs[0], run):
+            numbered = f"{run.name} and {runs[0].name} number the examples of different data"
+            remedy = "train on the same --dataset, --data-dir, --limit and --seed to compare them"
+            click.echo(f"estimator_train: {numbered}, so their images are not compared; {remedy}", err=True)
     click.echo(f"\nthe comparison is {out}")
 
 

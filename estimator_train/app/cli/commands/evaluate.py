@@ -10,7 +10,8 @@ import click
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_parent
+from estimator_train.app.cli.directories import check_directory, check_parent
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_file import data_of_run, other_data, settings_of_run
@@ -72,6 +73,7 @@ def evaluate(**flags):
     check_conflicts(flags, _RULES)
     model_dir = flags.model_dir
     settings = settings_of_run(model_dir, flags.trust_run)
+    check_directory(model_dir, "--model-dir")
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {model_dir} is {settings.task}"
@@ -109,7 +111,8 @@ def evaluate(**flags):
         if flags.predictions and result:
             columns = settings.task, settings.class_names
             examples = evaluated.labels, evaluated.outputs
-            predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
+            with one_line_errors():
+                predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
     results.sort(key=_rank)
     output_format.write(
         flags,

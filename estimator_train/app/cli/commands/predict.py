@@ -46,8 +46,8 @@ _RULES = (
 def predict(model_dir, checkpoint, trust_run, images, **flags):
     """Predict the classes of images with their probabilities, or their labels or numbers.
 
-    A FOLDER stands for all image files in it and its subfolders. Unreadable files are named on standard error,
-    and the exit code is then 1.
+    A FOLDER stands for all image files in it and its subfolders. Unreadable files and folders are named on standard
+    error, and the exit code is then 1.
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
@@ -59,15 +59,16 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     if flags.top and not settings.class_names:
         raise click.ClickException(f"--top {flags.top} is for classes or labels, and {model_dir} predicts a number")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
-    others = collections.Counter()
-    found = {argument: _image_files(argument, others) for argument in images}
+    others, unreadable = collections.Counter(), []
+    found = {argument: _image_files(argument, others, unreadable) for argument in images}
     present = list(dict.fromkeys(path for paths in found.values() for path in paths))
     absent = [argument for argument, paths in found.items() if not paths]
     # Opening a pipe that nothing writes to would block forever.
     special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
     paths = [path for path in present if path not in special]
     if not paths:
-        raise click.ClickException(f"there is no image file {', '.join(map(printable, absent + special))}")
+        nothing = f"there is no image file {', '.join(map(printable, absent + special))}"
+        raise click.ClickException("; ".join([nothing, *unreadable]))
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, label_thresholds, prediction
@@ -92,13 +93,15 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     undecodable = [path for path in paths if path not in predictions]
     if others:
         click.echo(f"estimator_train: left out: {printable(counted_endings(others))}", err=True)
+    for line in unreadable:
+        click.echo(f"estimator_train: {printable(line)}", err=True)
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
     for path in special:
         click.echo(f"estimator_train: {printable(path)} is a pipe, socket or device, not an image file", err=True)
     for path in undecodable:
         click.echo(f"estimator_train: {printable(path)} cannot be decoded: {prediction.fault(path)}", err=True)
-    return 1 if absent or special or undecodable else 0
+    return 1 if absent or special or undecodable or unreadable else 0
 
 
 def _entry(task, names, top, path, values):
@@ -133,12 +136,14 @@ def _row(kind, top, entry):
     return [path, *pairs] if kind == "class" else [path, answer, *pairs]
 
 
-def _image_files(argument, others):
+def _image_files(argument, others, unreadable):
     """Returns the image paths that an argument stands for. Names may contain wildcards, and directories brackets."""
     there = as_path(argument).exists() if is_remote(argument) else os.path.exists(argument)
     found = [argument] if there else _matching(argument) or _matching(argument.replace("[", "[[]"))
-    places = map(as_path, found)
-    return [path for place in places for path in (_files_below(place, others) if place.is_dir() else [str(place)])]
+    listed = [
+        _files_below(place, others, unreadable) if place.is_dir() else [str(place)] for place in map(as_path, found)
+    ]
+    return [path for paths in listed for path in paths]
 
 
 def _matching(pattern):
@@ -147,16 +152,22 @@ def _matching(pattern):
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def _files_below(folder, others, above=()):
+def _files_below(folder, others, unreadable, above=()):
     """Returns the paths of the image files in a directory and its subdirectories, and counts others by ending.
 
-    Hidden ones are neither. A link to one of the directories `above`, given by their real paths, is not followed.
+    Hidden ones are neither. A link to one of the directories `above`, given by their real paths, is not followed. A
+    line about each directory that cannot be read is added to `unreadable`.
     """
     real = str(folder) if is_remote(folder) else os.path.realpath(folder)
     if real in above:
         return []
-    files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
+    try:
+        files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
+        subfolders = subdirectories(folder)
+    except OSError as error:
+        unreadable.append(f"{folder} cannot be read: {error.strerror or error}")
+        return []
     here = sorted(path for path in files if path.lower().endswith(SUFFIXES))
     others.update(os.path.splitext(path)[1].lower() for path in files if not path.lower().endswith(SUFFIXES))
-    below = (_files_below(subfolder, others, (*above, real)) for subfolder in subdirectories(folder))
+    below = (_files_below(subfolder, others, unreadable, (*above, real)) for subfolder in subfolders)
     return here + [path for paths in below for path in paths]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.run_file import data_of_run, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -23,6 +24,7 @@ def report(model_dir, checkpoint, trust_run):
     plots are next to it as PNG files. Training writes the same report when it ends.
     """
     settings = settings_of_run(model_dir, trust_run)
+    check_directory(model_dir, "--model-dir")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     data = data_of_run(settings, model_dir)
 

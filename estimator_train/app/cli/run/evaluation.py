@@ -12,7 +12,7 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, run_errors
-from estimator_train.app.report import evaluation_log, predictions_file, tasks
+from estimator_train.app.report import evaluation_log, predictions_file, run_files, tasks
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 
@@ -45,16 +45,23 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
 def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images=None):
     """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv.
 
-    `name` and `images` are those of `evaluation_log.append`. Only the training replaces predictions.csv, which has its
+    `name` and `images` are those of `evaluation_log.append`. predictions.csv belongs to the run's result, on its own
     evaluation images. Returns the line's content, and the `tasks.Result`, or None without examples.
     """
     metrics, labels, outputs, result = evaluation
     with one_line_errors():
         entry = evaluation_log.append(model_dir, checkpoint, metrics, result, name=name, images=images)
-        replaces = name != AFTERWARDS or not as_path(model_dir, predictions_file.NAME).exists()
+        is_missing = not as_path(model_dir, predictions_file.NAME).exists()
+        replaces = name != AFTERWARDS or is_missing or _is_result_by_command(model_dir)
         if result and settings.task == "classification" and replaces and not images:
             predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
     return entry, result
+
+
+def _is_result_by_command(model_dir):
+    """Returns whether the run's result is the last evaluation by a command, as if it ended before its final one."""
+    result = run_files.result_of(run_files.read_evaluations(model_dir))
+    return result is not None and result.get("name") == AFTERWARDS
 
 
 class CollectPredictions(v1.train.SessionRunHook):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
+from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.run.build import (
     build_model,
@@ -33,8 +32,8 @@ def find_learning_rate(run):
         train_input_fn = build_train_input_fn(settings, run.data, training)
         hooks = [] if is_quiet else [ProgressHook()]
         test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=run.last_step, hooks=hooks)
-        os.makedirs(run.model_dir, exist_ok=True)
-        path = os.path.join(run.model_dir, "learning_rate.png")
+        path = as_path(run.model_dir, "learning_rate.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
         learning_rates.plot(test, path)
     if not is_quiet:
         click.echo(f"the plot is {path}")

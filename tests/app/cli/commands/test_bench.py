@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from estimator_train.app import cli
-from estimator_train.app.report import scaling
+from estimator_train.app.report import run_files, scaling
 
 ROOT = Path(__file__).parents[4]
 MODULE = sys.modules[f"{cli.__name__}.commands.bench"]  # `cli.bench` is the command
@@ -63,6 +64,16 @@ def test_a_recipe_of_endless_data_has_no_epochs(command, measured, tmp_path):
     assert code == 0, errors
     assert output.splitlines()[2].split() == ["2", "500.0", "32.0", "2%", "1.00", "100%"]
     assert (tmp_path / "other" / "scaling.png").exists()
+
+
+def test_a_remote_folder_gets_the_measurements_and_the_plot(command, measured, tmp_path):
+    code, output, errors = command("bench", "--recipe", "unet3d", "--replicas", "2", "--out", "ram://runs/bench")
+    assert code == 0, errors
+    assert output.splitlines()[-1] == "the plot is ram://runs/bench/scaling.png"
+    assert [row["replicas"] for row in run_files.read_scaling("ram://runs")] == [2]
+    with tf.io.gfile.GFile("ram://runs/bench/scaling.png", "rb") as file:
+        assert file.read().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import runpy
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from estimator_train import model_to_estimator
 from estimator_train.app import datasets
 from estimator_train.app.cli.run import evaluation
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import evaluation_log
+from estimator_train.app.report import evaluation_log, predictions_file, tasks
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
@@ -186,6 +187,23 @@ def test_a_run_without_classes_has_only_estimator_metrics_ranked_by_loss(command
     ]
 
 
+def test_predictions_csv_belongs_to_the_evaluation_that_compare_shows(settings, tmp_path):
+    def predictions_after(step, predicted, **about):
+        labels, outputs = np.array([0, 1]), np.eye(2)[predicted]
+        result = tasks.named("classification").result(settings.class_names, labels, outputs)
+        evaluated = evaluation.Evaluation({"loss": 0.5, "global_step": step}, labels, outputs, result)
+        evaluation.keep(settings, None, tmp_path, f"model.ckpt-{step}", evaluated, **about)
+        classes = [each.predicted_class for each in predictions_file.read(tmp_path).values()]
+        return [settings.class_names.index(name) for name in classes]
+
+    afterwards = {"name": evaluation.AFTERWARDS}
+    assert predictions_after(0, [1, 1], **afterwards) == [1, 1]
+    assert predictions_after(6, [0, 1], **afterwards) == [0, 1]
+    assert predictions_after(6, [0, 0], **afterwards, images="other") == [0, 1]
+    assert predictions_after(8, [1, 0], name="final") == [1, 0]
+    assert predictions_after(0, [0, 0], **afterwards) == [1, 0]
+
+
 def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):
     metrics = {"loss": np.float32("nan"), "auc": np.float32(0.5), "recalls": np.array([1.0, np.inf]), "global_step": 3}
     entry = evaluation_log.append(tmp_path, f"{tmp_path}/model.ckpt-3", metrics)
@@ -245,6 +263,14 @@ def test_wrong_flags_are_one_line(command, trained, flags, message):
     code, output, errors = command("evaluate", "--model-dir", trained.model_dir, *flags)
     assert (code, output, errors.count("\n")) == (2, "", 1)
     assert message in errors
+
+
+@pytest.mark.parametrize("name", ["evaluate", "report"])
+def test_a_run_that_cannot_be_written_to_is_refused_at_once(command, trained, monkeypatch, name):
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    code, output, errors = command(name, "--model-dir", trained.model_dir)
+    place = f"--model-dir {trained.model_dir}: no permission to write in {trained.model_dir}"
+    assert (code, output, errors) == (2, "", f"estimator_train: {place}\n")
 
 
 def test_predictions_need_classes(command, settings, tmp_path):

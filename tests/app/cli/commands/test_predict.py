@@ -1,5 +1,6 @@
 """estimator_train predict: a class and probabilities for every image file that can be read."""
 
+import collections
 import csv
 import dataclasses
 import importlib.util
@@ -19,6 +20,7 @@ from pyarrow import parquet
 
 from estimator_train import input_fns, model_to_estimator
 from estimator_train._engine.export_directories import exports_in
+from estimator_train.app.cli.commands import predict
 from estimator_train.app.cli.run import build, prediction
 from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.report import thresholds
@@ -155,6 +157,32 @@ def test_unreadable_images_are_named_and_the_others_predicted(command, trained, 
         "estimator_train: c empty.png cannot be decoded: no readable image",
         "estimator_train: d.txt cannot be decoded: no readable image",
     ]
+
+
+@pytest.fixture
+def dark_is_closed(monkeypatch):
+    """Lets nobody read a folder called dark; root, who runs these tests in containers, may read all others."""
+    list_folder = Path.iterdir
+
+    def list_open(folder):
+        if folder.name == "dark":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return list_folder(folder)
+
+    monkeypatch.setattr(Path, "iterdir", list_open)
+
+
+def test_folders_that_cannot_be_read_are_named_and_the_others_searched(scans, dark_is_closed):
+    others, unreadable = collections.Counter(), []
+    found = predict._image_files(str(scans), others, unreadable)
+    assert found == sorted(map(str, (scans / "bright").glob("*")))
+    assert unreadable == [f"{scans}/dark cannot be read: Permission denied"]
+
+
+def test_a_folder_that_cannot_be_read_is_one_line(command, trained, scans, dark_is_closed):
+    code, output, errors = command("predict", "--model-dir", trained.model_dir, scans / "dark")
+    reason = f"{scans}/dark cannot be read: Permission denied"
+    assert (code, output, errors) == (2, "", f"estimator_train: there is no image file {scans}/dark; {reason}\n")
 
 
 @pytest.mark.slow
