@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import inspect
 import json
 import operator
 import os
@@ -18,6 +17,7 @@ from estimator_train._engine import checkpoints
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.export_directories import exports_in, remove_export
 from estimator_train._engine.host.files import owner_of_unfinished, unfinished, write_whole
+from estimator_train._engine.model_fn import argument_names
 from estimator_train.estimator import Estimator
 from estimator_train.export import InputReceiver
 from estimator_train.loggers import Logger
@@ -218,7 +218,7 @@ _loss_smaller = compare_by("loss", "min")
 def _check_compare_fn(compare_fn: Callable[..., bool] | None) -> None:
     if compare_fn is None:
         raise ValueError("compare_fn must not be None.")
-    arguments = set(inspect.signature(compare_fn).parameters)
+    arguments = set(argument_names(compare_fn))
     expected = {"best_eval_result", "current_eval_result"}
     for name in sorted(expected - arguments):
         raise ValueError(f"compare_fn ({compare_fn}) must include {name} argument; it has {sorted(arguments)}")

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica, own_collectives
+from estimator_train._engine.model_fn import argument_names
 from estimator_train.distribution.strategies import let_memory_grow
 
 __all__ = ["RunConfig", "TaskType"]
@@ -267,7 +268,7 @@ def _short(value: object) -> str:
 
 
 def _takes_only_op(function: object) -> bool:
-    return callable(function) and list(inspect.signature(function).parameters) == ["op"]
+    return callable(function) and argument_names(function) == ["op"]
 
 
 _NOT_NEGATIVE = ("should be >= 0, or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]

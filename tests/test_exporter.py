@@ -1,5 +1,6 @@
 """Exporters keep the SavedModels that they promise, whatever ends or kills a training."""
 
+import functools
 import os
 import runpy
 import signal
@@ -255,6 +256,16 @@ def test_best_exporter_compares_with_events_of_tf_estimators_exports(trained):
     assert ask(et.BestExporter("best", receiver, event_file_pattern="other/*.tfevents.*"), trained, 2, loss=2)
     trained.export_saved_model(folder, receiver)
     assert ask(exporter, trained, 2, loss=0.5)
+
+
+def test_arguments_of_compare_fn_may_be_bound(trained):
+    def higher(best_eval_result, current_eval_result, key):
+        return current_eval_result[key] > best_eval_result[key]
+
+    exporter = et.BestExporter("best", receiver, compare_fn=functools.partial(higher, key="auc"))
+    for step, auc in {1: 0.5, 2: 0.75, 3: 0.6}.items():
+        ask(exporter, trained, step, auc=auc, loss=1)
+    assert steps_in(trained, "best") == [1, 2]
 
 
 def test_a_bad_compare_fn_is_refused():

@@ -1,4 +1,5 @@
 import copy
+import functools
 import inspect
 import json
 import pathlib
@@ -123,6 +124,7 @@ ACCEPTED = [
     ("protocol", "grpc"),
     ("protocol", "grpc+verbs"),
     ("device_fn", lambda op: "/cpu:0"),
+    ("device_fn", functools.partial(lambda op, device: device, device="/cpu:0")),
     ("session_config", tf.compat.v1.ConfigProto(allow_soft_placement=True)),
     ("experimental_max_worker_delay_secs", 0),
     ("session_creation_timeout_secs", 1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import re
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import tf_keras as keras
 from estimator_train._engine.graph import optimizers
 from estimator_train._engine.graph.optimizers import train_op
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train._engine.model_fn import EstimatorSpec
+from estimator_train._engine.model_fn import EstimatorSpec, argument_names
 from estimator_train.canned.api_versions import ApiV2, ApiVersion, Partitioner
 from estimator_train.estimator import Estimator
 from estimator_train.heads import Head
@@ -110,7 +109,7 @@ def call_logit_fn(
     Raises:
       ValueError: If it returns anything else.
     """
-    names = inspect.signature(logit_fn).parameters
+    names = argument_names(logit_fn)
     offered = {"mode": mode, "params": params, "config": config}
     logits = logit_fn(features=features, **{name: value for name, value in offered.items() if name in names})
     if not tf.is_tensor(logits) and not (isinstance(logits, dict) and all(map(tf.is_tensor, logits.values()))):

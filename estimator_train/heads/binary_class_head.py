@@ -46,7 +46,7 @@ class BinaryClassHead(SingleHead):
         name: str | None = None,
     ) -> None:
         super().__init__(1, 1, weight_column, loss_reduction, loss_fn, name)
-        checks.check_label_vocabulary(label_vocabulary)
+        checks.check_label_vocabulary(label_vocabulary, 2)
         self._vocabulary = label_vocabulary
         self._thresholds = checks.check_thresholds(thresholds)
 

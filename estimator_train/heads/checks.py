@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.model_fn import argument_names
 from estimator_train._engine.types import FeatureColumn
 
 v1 = tf.compat.v1
@@ -28,11 +28,12 @@ def v1_reduction(loss_reduction: str) -> str:
 
 def chosen_predictions(predictions: dict[Any, tf.Tensor], keys: Iterable[Any] | None) -> dict[Any, tf.Tensor]:
     """Returns the predictions of `keys`, or all if None. Raises ValueError for an unknown key."""
-    unknown = [key for key in keys or () if key not in predictions]
+    keys = list(predictions if keys is None else keys)
+    unknown = [key for key in keys if key not in predictions]
     if unknown:
         known = list(predictions)
         raise ValueError(f"Prediction key must be in PredictionKeys, given: {unknown[0]}. Valid keys: {known}")
-    return {key: predictions[key] for key in keys or predictions}
+    return {key: predictions[key] for key in keys}
 
 
 def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
@@ -41,7 +42,7 @@ def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     Raises:
       ValueError: If `labels` or `logits` is missing, or there are others besides `features` and `loss_reduction`.
     """
-    names = list(inspect.signature(loss_fn).parameters)
+    names = argument_names(loss_fn)
     for required in ("labels", "logits"):
         if required not in names:
             raise ValueError(f"loss_fn must contain argument: {required}. Given arguments: {names}")
@@ -66,10 +67,11 @@ def check_label_vocabulary(vocabulary: Sequence[str] | None, n_classes: int | No
 
 def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
     """Returns `thresholds`, an iterable or None, as a tuple. Raises ValueError if one is outside (0, 1)."""
-    for threshold in thresholds or ():
+    thresholds = () if thresholds is None else tuple(thresholds)
+    for threshold in thresholds:
         if not 0 < threshold < 1:
             raise ValueError(f"thresholds not in (0, 1): thresholds must be in (0, 1) range. Given: {threshold}")
-    return tuple(thresholds or ())
+    return thresholds
 
 
 def check_logits(logits: tf.Tensor, dimension: int) -> tf.Tensor:

@@ -77,6 +77,8 @@ class MultiHead(Head):
         mode: str | None = None,
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> tf.Tensor:
+        if mode == ModeKeys.TRAIN and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            _ = self.loss_reduction  # raises if they differ: an optimizer scales the whole loss by one reduction
         losses = []
         for head, head_labels, head_logits in self._by_head(labels, logits):
             losses.append(head.loss(head_labels, head_logits, features, mode))

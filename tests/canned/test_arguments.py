@@ -1,5 +1,6 @@
 """Arguments of canned estimators: signatures, optimizers, and errors for invalid arguments."""
 
+import functools
 import inspect
 
 import pytest
@@ -133,5 +134,7 @@ def test_call_logit_fn_gives_what_is_named():
         assert v1.Session().run(logits) == b"1train"
         logits = call_logit_fn(lambda features, params, config: {"a": tf.constant([params, config])}, 1, "train", 2, 3)
         assert v1.Session().run(logits["a"]).tolist() == [2, 3]
+        bound = functools.partial(lambda features, params: tf.constant(params), params=4)
+        assert v1.Session().run(call_logit_fn(bound, 1, "train", 2, 3)) == 4
     with pytest.raises(ValueError, match="should return a Tensor"):
         call_logit_fn(lambda features: 3, 1, "train", None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,6 +116,7 @@ def test_shapes_known_only_at_run_time_are_checked_then(labels, weights, message
         (BinaryClassHead, {"loss_fn": lambda labels, logits, x: x}, r"loss_fn has unexpected args: \['x'\]"),
         (BinaryClassHead, {"thresholds": [0.5, 1.0]}, r"thresholds must be in \(0, 1\) range. Given: 1.0"),
         (BinaryClassHead, {"label_vocabulary": "ab"}, "label_vocabulary should be a list or a tuple"),
+        (BinaryClassHead, {"label_vocabulary": PETS}, r"must be n_classes \(2\). Given: 3"),
         (MultiClassHead, {"n_classes": 2}, "n_classes must be > 2: 2"),
         (MultiClassHead, {"n_classes": None}, "n_classes must be > 2: None"),
         (MultiClassHead, {"n_classes": 3, "label_vocabulary": ["a"]}, r"must be n_classes \(3\). Given: 1"),
@@ -127,3 +129,15 @@ def test_shapes_known_only_at_run_time_are_checked_then(labels, weights, message
 def test_arguments_that_cannot_be_used_are_refused(head, arguments, message):
     with pytest.raises(ValueError, match=message):
         head(**arguments)
+
+
+def test_thresholds_and_keys_may_come_from_iterators_and_arrays():
+    of_list = BinaryClassHead(thresholds=[0.25, 0.75])
+    for thresholds in (iter([0.25, 0.75]), np.array([0.25, 0.75])):
+        assert BinaryClassHead(thresholds=thresholds).metrics().keys() == of_list.metrics().keys()
+    assert list(of_list.predictions(tf.zeros([1, 1]), iter(["logits"]))) == ["logits"]
+
+
+def test_arguments_of_a_loss_fn_may_be_bound():
+    loss_fn = functools.partial(lambda labels, logits, scale: scale * tf.ones_like(logits), scale=3.0)
+    assert BinaryClassHead(loss_fn=loss_fn).loss([1, 0], tf.zeros([2, 1])) == 3

@@ -173,6 +173,14 @@ def test_heads_with_different_reductions_have_none_together():
         _ = head.loss_reduction
 
 
+def test_heads_with_different_reductions_do_not_train_on_replicas(mirrored):
+    head, one = MultiHead([RegressionHead(name="a"), RegressionHead(name="b", loss_reduction="sum")]), tf.ones([2, 1])
+    data = {"a": one, "b": one}
+    assert head.loss(data, data, mode=ModeKeys.TRAIN) == 0
+    with mirrored(2).scope(), pytest.raises(ValueError, match="must be the same"):
+        head.loss(data, data, mode=ModeKeys.TRAIN)
+
+
 def test_heads_that_would_share_a_metric_are_refused():
     class Squared(RegressionHead):
         def metrics(self, regularization_losses=None):

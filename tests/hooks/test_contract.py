@@ -316,6 +316,15 @@ def test_the_users_checkpoint_saver_hook_replaces_ours_and_takes_listeners(with_
     assert calls.count("Create CheckpointSaverHook.") == 1
 
 
+def test_listeners_of_an_earlier_training_are_not_called_again(make_estimator, calls):
+    estimator = make_estimator()
+    hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=9, listeners=[RecordingListener(calls)])
+    for _ in range(2):
+        estimator.train(ones(), hooks=[hook], steps=1, saving_listeners=[RecordingListener(calls)])
+    expected = ["listener after_save 0", "listener after_save 1", "listener after_save 1", "listener after_save 2"]
+    assert only(calls, "listener after_save") == [line for line in expected for _ in range(2)]
+
+
 @of_keras
 def test_loss_and_step_rate_are_in_the_events(make_estimator):
     estimator = make_estimator(save_summary_steps=2, log_step_count_steps=2)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
@@ -21,6 +22,9 @@ from estimator_train._engine.types import (
     Session,
     SessionRunHook,
 )
+
+# What the last training has added to the listeners of a user's hook.
+_added: weakref.WeakKeyDictionary[CheckpointSaverHook, Sequence[CheckpointSaverListener]] = weakref.WeakKeyDictionary()
 
 
 class SaverHook(CheckpointSaverHook):
@@ -158,9 +162,11 @@ def save_last_step(saver: CheckpointSaverHook, session: Session) -> None:
 
 
 def add_listeners(hook: CheckpointSaverHook, listeners: Sequence[CheckpointSaverListener]) -> None:
-    """Appends `listeners` to those of a user's CheckpointSaverHook; each appears only once."""
-    own = [listener for listener in private_tensorflow.listeners(hook) if listener not in listeners]
+    """Appends the `listeners` of a training to those of a user's CheckpointSaverHook, without an earlier training's."""
+    others = [*_added.get(hook, ()), *listeners]
+    own = [listener for listener in private_tensorflow.listeners(hook) if listener not in others]
     private_tensorflow.set_listeners(hook, [*own, *listeners])
+    _added[hook] = listeners
 
 
 def prepare_listeners(hook: CheckpointSaverHook, scaffold: Scaffold, is_async: bool) -> None:

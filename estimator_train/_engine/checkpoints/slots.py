@@ -21,7 +21,7 @@ Slots = dict[tuple[Any, Any], str]
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+OBJECT_GRAPH = "_CHECKPOINTABLEOBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
@@ -105,9 +105,9 @@ def _children(part: Any) -> dict[str, Any]:
 def _names_in(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns two dicts of keys in a checkpoint to names: of the variables in the optimizer's list, and of others."""
     reader = reader_of(path)
-    if not reader.has_tensor(_OBJECT_GRAPH):  # a name-based checkpoint
+    if not reader.has_tensor(OBJECT_GRAPH):  # a name-based checkpoint
         return {}, {}
-    graph = TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
     attributes = [attribute for node in graph.nodes for attribute in node.attributes]
     names = {each.checkpoint_key.removesuffix(_VALUE): each.full_name for each in attributes if each.full_name}
     others = {key: name for key, name in names.items() if not key.startswith("optimizer/")}

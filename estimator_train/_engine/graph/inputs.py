@@ -71,6 +71,11 @@ def _result(input_fn: InputFn, **offered: Any) -> Any:
     for change in changes if offered["mode"] == ModeKeys.TRAIN else ():
         with tf.device("/cpu:0"):
             result = changed(result, change)
+    if changes and isinstance(result.element_spec, tuple) and len(result.element_spec) > 2:
+        raise ValueError(
+            "class_weighted is for Keras models; for a model_fn, let the input_fn return the weights of its examples "
+            "as a feature, such as the weight_column of a head"
+        )
     return result
 
 

@@ -15,6 +15,7 @@ from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.export_outputs import supervised_outputs
 from estimator_train._engine.graph import private_tensorflow, warm_start
+from estimator_train._engine.graph.ancestors import ancestors
 from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, old_names
@@ -168,7 +169,7 @@ class GraphModel(PreparedModel):
             spec = specs[0] if len(specs) == 1 else combine_specs(specs)
             if mode == ModeKeys.TRAIN:
                 v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # old hooks look for it there
-                _read_global_step_before_updates()
+                _read_global_step_before_updates(spec.train_op)
             keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from, layer_variables)
@@ -300,20 +301,22 @@ def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> It
         yield graph
 
 
-def _read_global_step_before_updates() -> None:
+def _read_global_step_before_updates(train_op: tf.Operation | tf.Tensor) -> None:
     """Lets hooks fetch the global step from before the update of the same step, as TensorFlow's hooks assume.
 
     Nothing else orders the two. tf.estimator's hooks sometimes fetched the updated step: in 5 to 10 % of the steps of a
     small model on two cores. SummarySaverHook then writes its summaries a step too early.
+
+    Only updates by the `train_op` wait: initializers, and the restore op of model_fn's own Saver, cannot read it yet.
     """
     graph = v1.get_default_graph()
     step, read = v1.train.get_global_step(), global_step_read().op
     reads = [read, graph.as_graph_element(step).op]  # hooks may fetch a resource variable, too
     ops = graph.get_operations()
-    earlier = set(ops[: ops.index(read) + 1])
+    updates = ancestors([getattr(train_op, "op", train_op)]).difference(ops[: ops.index(read) + 1])
     for variable in tf.distribute.get_strategy().experimental_local_results(step):
         for op in variable.op.outputs[0].consumers():
-            if op not in earlier and op.type != "ReadVariableOp":
+            if op in updates and op.type != "ReadVariableOp":
                 private_tensorflow.run_after(op, reads)
 
 

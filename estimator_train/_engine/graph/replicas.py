@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
@@ -69,7 +70,6 @@ def _reported_loss(losses: list[tf.Tensor]) -> tf.Tensor:
 
 def combine_scaffolds(scaffolds: list[Scaffold], local_init_ops: Iterable[tf.Operation] = ()) -> Scaffold:
     """Combines the replicas' scaffolds into one, adding `local_init_ops` to their own."""
-    first = scaffolds[0]
 
     def group(name: str, *besides: tf.Operation) -> tf.Operation | None:
         ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
@@ -79,13 +79,17 @@ def combine_scaffolds(scaffolds: list[Scaffold], local_init_ops: Iterable[tf.Ope
         tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
         return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0) if tensors else None
 
+    def merge(name: str) -> dict[tf.Tensor, Any] | None:
+        feeds = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
+        return {tensor: value for feed in feeds for tensor, value in feed.items()} if feeds else None
+
+    # The copy passes itself, which will be finalized, to the init_fn of the first.
     return v1.train.Scaffold(
         init_op=group("init_op"),
-        init_feed_dict=first.init_feed_dict,
-        init_fn=(lambda _, session: first.init_fn(session)) if first.init_fn else None,
+        init_feed_dict=merge("init_feed_dict"),
         ready_op=concat("ready_op"),
         ready_for_local_init_op=concat("ready_for_local_init_op"),
         local_init_op=group("local_init_op", *local_init_ops),
-        summary_op=first.summary_op,
-        saver=first.saver,
+        local_init_feed_dict=merge("local_init_feed_dict"),
+        copy_from_scaffold=scaffolds[0],
     )

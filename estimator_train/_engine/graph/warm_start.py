@@ -10,7 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
+from estimator_train._engine.checkpoints.slots import OBJECT_GRAPH
+from estimator_train._engine.graph.ancestors import ancestors
 from estimator_train._engine.graph.saver import old_names
 
 v1 = tf.compat.v1
@@ -117,7 +120,7 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
         v1.train.warm_start(_checkpoint(warm_start_from.ckpt_to_initialize_from), *warm_start_from[1:])
         return
     path = _checkpoint(os.fspath(warm_start_from))
-    saved = {name for name, _ in tf.train.list_variables(path)}
+    saved = _names_in(path)
     trained = {id(variable) for variable in v1.trainable_variables()}
     state = set(map(id, layer_variables)) | _moved_by_updates()
     chosen = [
@@ -130,20 +133,24 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
     v1.train.warm_start(path, vars_to_warm_start=chosen, var_name_to_prev_var_name=old_names(saved))
 
 
+def _names_in(path: str) -> set[str]:
+    """Returns the names by which `v1.train.warm_start` finds variables in a checkpoint: keys, and names of objects."""
+    reader = tf.train.load_checkpoint(path)
+    names = set(reader.get_variable_to_shape_map())
+    if OBJECT_GRAPH in names:
+        graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
+        names |= {attribute.full_name for node in graph.nodes for attribute in node.attributes}
+    return names
+
+
 def _moved_by_updates() -> set[int]:
     """Returns the ids of the global variables that the ops in the collection UPDATE_OPS assign."""
-    queue = [getattr(update, "op", update) for update in v1.get_collection(v1.GraphKeys.UPDATE_OPS)]
-    seen = set(queue)
-    while queue:
-        op = queue.pop()
-        new = {*op.control_inputs, *(tensor.op for tensor in op.inputs)} - seen
-        seen |= new
-        queue += new
+    updates = ancestors(getattr(update, "op", update) for update in v1.get_collection(v1.GraphKeys.UPDATE_OPS))
     return {
         id(variable)
         for variable in v1.global_variables()
         for own in getattr(variable, "values", (variable,))  # those of each replica
-        if any(op in seen and "Assign" in op.type for op in own.op.outputs[0].consumers())
+        if any(op in updates and "Assign" in op.type for op in own.op.outputs[0].consumers())
     }
 
 

@@ -624,6 +624,51 @@ def test_a_saver_of_some_variables_leaves_others_their_shape(make_estimator):
     assert list(make_estimator(model_fn, {"classes": 3}).predict(numbers(2))) == [0, 0]
 
 
+@pytest.mark.parametrize("starts_from_checkpoint", [False, True])
+def test_a_model_fn_with_a_saver_of_its_own_trains_again(starts_from_checkpoint, make_estimator, tmp_path):
+    def model_fn(features, labels, mode):
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(-w, v1.train.get_global_step())
+        if starts_from_checkpoint:
+            v1.train.init_from_checkpoint(str(tmp_path / "first"), {"/": "/"})
+        return et.EstimatorSpec(
+            mode, loss=w + 0.0, train_op=train_op, scaffold=v1.train.Scaffold(saver=v1.train.Saver())
+        )
+
+    if starts_from_checkpoint:
+        et.Estimator(linear, tmp_path / "first", params={"rate": 0.0}).train(numbers(4), steps=1)
+    estimator = make_estimator(model_fn).train(numbers(4), steps=1).train(numbers(4), steps=1)
+    assert estimator.get_variable_value("global_step") == 2 + starts_from_checkpoint
+
+
+def test_an_evaluation_feeds_the_local_init_op(make_estimator):
+    def model_fn(features, labels, mode):
+        fed = v1.placeholder(tf.float32, [2])
+        table = v1.get_local_variable("table", [2], initializer=v1.zeros_initializer())
+        scaffold = v1.train.Scaffold(local_init_op=table.assign(fed), local_init_feed_dict={fed: [1.0, 2.0]})
+        return mean_spec(mode, tf.reduce_sum(table) + 0 * tf.reduce_sum(features["x"]), scaffold=scaffold)
+
+    assert make_estimator(model_fn).evaluate(numbers(4))["loss"] == 3
+
+
+def test_replicas_feed_their_init_ops_and_pass_on_the_scaffold(make_estimator, mirrored):
+    given = []
+
+    def model_fn(features, labels, mode):
+        fed = v1.placeholder(tf.float32, [])
+        loss = tf.reduce_mean(features["x"])
+        scaffold = v1.train.Scaffold(
+            init_op=tf.group(v1.global_variables_initializer(), tf.debugging.assert_equal(fed, 1.0)),
+            init_feed_dict={fed: 1.0},
+            init_fn=lambda scaffold, session: given.append(scaffold.saver),
+        )
+        return mean_spec(mode, loss, scaffold=scaffold)
+
+    make_estimator(model_fn, train_distribute=mirrored(2)).train(numbers(8), steps=1)
+    (saver,) = given
+    assert isinstance(saver, v1.train.Saver)
+
+
 def test_hooks_and_listeners_may_come_from_iterators(make_estimator):
     calls = []
 

@@ -66,6 +66,20 @@ def test_a_string_takes_statistics_but_no_learning_rate_in_any_mode(tmp_path, lo
     assert "not trained: batch_normalization/moving_mean, batch_normalization/moving_variance" in "".join(log_lines)
 
 
+def test_a_string_takes_statistics_from_a_checkpoint_of_objects(tmp_path):
+    layers = [keras.layers.BatchNormalization(name="bn", input_shape=(1,)), keras.layers.Dense(1, name="out")]
+    model = keras.Sequential(layers)
+    layers[0].moving_mean.assign([5.0])
+    path = tf.train.Checkpoint(model).write(str(tmp_path / "weights"))
+
+    def model_fn(features, labels, mode):
+        net = v1.layers.batch_normalization(features, name="bn", training=False)
+        return et.EstimatorSpec(mode, {"net": net, "out": v1.layers.dense(net, 1, name="out")})
+
+    estimator = et.Estimator(model_fn, tmp_path / "run", warm_start_from=path)
+    assert next(estimator.predict(lambda: tf.data.Dataset.from_tensors([[5.0]])))["net"] == 0
+
+
 def test_a_string_starts_all_variables_but_the_step(trained, start):
     estimator = start(trained.model_dir).train(ones, steps=1)
     assert values(estimator, "a", "b", "statistic", "global_step") == [4, 4, 4, 1]
