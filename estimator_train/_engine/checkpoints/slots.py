@@ -21,7 +21,7 @@ Slots = dict[tuple[Any, Any], str]
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
-OBJECT_GRAPH = "_CHECKPOINTABLEOBJECT_GRAPH"
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
