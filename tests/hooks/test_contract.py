@@ -1,6 +1,8 @@
 """Hooks and listeners are called in tf.estimator's order with its values, and TensorFlow's own hooks all work."""
 
+import gc
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -323,6 +325,26 @@ def test_listeners_of_an_earlier_training_are_not_called_again(make_estimator, c
         estimator.train(ones(), hooks=[hook], steps=1, saving_listeners=[RecordingListener(calls)])
     expected = ["listener after_save 0", "listener after_save 1", "listener after_save 1", "listener after_save 2"]
     assert only(calls, "listener after_save") == [line for line in expected for _ in range(2)]
+
+
+def test_a_hooks_own_listener_remains_if_a_training_passes_it_as_well(make_estimator, calls):
+    estimator, own = make_estimator(), RecordingListener(calls)
+    hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=9, listeners=[own])
+    estimator.train(ones(), hooks=[hook], steps=1, saving_listeners=[own])
+    estimator.train(ones(), hooks=[hook], steps=1)
+    expected = ["listener after_save 0", "listener after_save 1", "listener after_save 1", "listener after_save 2"]
+    assert only(calls, "listener after_save") == expected
+
+
+@of_keras
+def test_a_saver_hook_of_train_and_evaluate_is_freed(make_estimator):
+    estimator = make_estimator()
+    hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=9)
+    et.train_and_evaluate(estimator, et.TrainSpec(ones(), 1, [hook]), et.EvalSpec(ones(1)))
+    kept = weakref.ref(hook)
+    del estimator, hook
+    gc.collect()
+    assert kept() is None
 
 
 @of_keras

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
@@ -23,8 +22,7 @@ from estimator_train._engine.types import (
     SessionRunHook,
 )
 
-# What the last training has added to the listeners of a user's hook.
-_added: weakref.WeakKeyDictionary[CheckpointSaverHook, Sequence[CheckpointSaverListener]] = weakref.WeakKeyDictionary()
+_ADDED = "_added_by_training"  # an attribute of a user's hook: the listeners that the last training has added
 
 
 class SaverHook(CheckpointSaverHook):
@@ -163,10 +161,11 @@ def save_last_step(saver: CheckpointSaverHook, session: Session) -> None:
 
 def add_listeners(hook: CheckpointSaverHook, listeners: Sequence[CheckpointSaverListener]) -> None:
     """Appends the `listeners` of a training to those of a user's CheckpointSaverHook, without an earlier training's."""
-    others = [*_added.get(hook, ()), *listeners]
-    own = [listener for listener in private_tensorflow.listeners(hook) if listener not in others]
-    private_tensorflow.set_listeners(hook, [*own, *listeners])
-    _added[hook] = listeners
+    earlier = vars(hook).get(_ADDED, ())
+    own = [listener for listener in private_tensorflow.listeners(hook) if listener not in earlier]
+    others = [listener for listener in own if listener not in listeners]
+    private_tensorflow.set_listeners(hook, [*others, *listeners])
+    setattr(hook, _ADDED, [listener for listener in listeners if listener not in own])
 
 
 def prepare_listeners(hook: CheckpointSaverHook, scaffold: Scaffold, is_async: bool) -> None:

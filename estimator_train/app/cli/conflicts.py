@@ -66,14 +66,14 @@ def kept(stored: Mapping[str, Any], given: Mapping[str, Any], rules: Iterable[Ru
     run's own value replaces nothing.
     """
     rules, left = tuple(rules), dict(stored)
-    given = {name: value for name, value in given.items() if value != stored.get(name)}
+    changed = {name: value for name, value in given.items() if value != stored.get(name)}
     for rule in rules:
-        if not isinstance(rule, Needs) and _is_given(given, rule.flag):
+        if not isinstance(rule, Needs) and _is_given(changed, rule.flag):
             _remove(left, rule.others)
-        if isinstance(rule, Excludes) and rule.mutual and any(_is_given(given, other) for other in rule.others):
+        if isinstance(rule, Excludes) and rule.mutual and any(_is_given(changed, other) for other in rule.others):
             _remove(left, [rule.flag])
     for rule in rules:
-        is_met = [any(_is_given(flags, other) for other in rule.others) for flags in (stored, left | given)]
+        is_met = [any(_is_given(flags, other) for other in rule.others) for flags in (stored, left | dict(given))]
         if isinstance(rule, Needs) and is_met == [True, False]:
             _remove(left, [rule.flag])
     return left

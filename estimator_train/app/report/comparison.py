@@ -198,7 +198,7 @@ def table(runs: Sequence[Run]) -> str:
 def _data(facts):
     """Returns the settings that decide which evaluation examples a run has; with a limit, the seed chooses them."""
     chosen = facts.get("limit") and (facts["limit"], facts.get("seed") or 0)
-    return [facts.get(name) for name in ("dataset", "data_dir", "split")] + [chosen]
+    return [facts.get(name) for name in ("dataset", "data_dir", "split", "eval_input_fn")] + [chosen]
 
 
 def _changes(before, other):

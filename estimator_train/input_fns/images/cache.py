@@ -108,7 +108,8 @@ def _open_directory(
         # The manifest is written last; without it, the data file is incomplete.
         channels = read_manifest(manifest, _channels_in, "the images are decoded again")
         if channels is not None and _can_decode_any(_left_out(paths, channels)):
-            data.unlink()  # not emptied: other processes may have mapped it
+            manifest.unlink()
+            data.unlink(missing_ok=True)  # not emptied: other processes may have mapped it
             channels = None
         if channels is None:
             channels = _fill_file(data, images, len(paths), image_size)

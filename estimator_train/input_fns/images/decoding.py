@@ -75,18 +75,28 @@ def decode_pixels(
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = _size(encoded)
-    decode = _decoder_of_jpeg_and_png(at_least, orient)
+    with tf.init_scope():
+        is_eager = tf.executing_eagerly()
+    decode = _traced_once(at_least, orient) if is_eager else _decoder_of_jpeg_and_png(at_least, orient)
     other = _decode_for_serving if serving else functools.partial(_decode_with_pillow, orient=orient)
     image = tf.cond(size[0] < _NO_SIZE[0], lambda: decode(encoded, size), lambda: other(encoded))
     without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
     return tf.slice(image, [0, 0, 0], without_alpha)
 
 
-@functools.cache  # tracing it takes half of the time of making a dataset of images
+@functools.cache
+def _traced_once(at_least: tuple[int, int] | None, orient: bool) -> Callable[..., tf.Tensor]:
+    """Returns a `_decoder_of_jpeg_and_png` whose trace takes half of the time of making the first dataset of images.
+
+    Not for v1 graphs: a tf.function keeps each graph that has called it.
+    """
+    specs = [tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64)]
+    return tf.function(_decoder_of_jpeg_and_png(at_least, orient), specs, autograph=False)
+
+
 def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> Callable[..., tf.Tensor]:
     """Returns a function (encoded image, its size) -> uint8 of (height, width, 1 to 4)."""
 
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64)])
     def decode(encoded: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([_assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
             turned = _orientation(encoded) if orient else 1
@@ -157,7 +167,7 @@ def decoded(
         return image, tf.shape(image)[-1] < 2, number
 
     # Dataset.ignore_errors is the only way to catch an error in a graph.
-    return files.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
+    return files.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).ignore_errors()
 
 
 def batched(images: tf.data.Dataset, batch_size: int | tf.Tensor) -> tf.data.Dataset:
@@ -272,17 +282,17 @@ def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
         # functions every new dataset would trace and optimize.
         height, width, channels = tf.unstack(tf.shape(image))
         is_transposed = orientation >= 5
-        rows = tf.range(tf.where(is_transposed, width, height))[:, tf.newaxis]
-        columns = tf.range(tf.where(is_transposed, height, width))
-        rows, columns = tf.where(is_transposed, columns, rows), tf.where(is_transposed, rows, columns)
-        rows = _reversed_if(tf.reduce_any(tf.equal(orientation, (3, 4, 6, 7))), rows, height)
-        columns = _reversed_if(tf.reduce_any(tf.equal(orientation, (2, 3, 7, 8))), columns, width)
-        return tf.gather(tf.reshape(image, [-1, channels]), rows * width + columns)
+        rows = _reversed_if(tf.reduce_any(tf.equal(orientation, (3, 4, 6, 7))), height)
+        columns = _reversed_if(tf.reduce_any(tf.equal(orientation, (2, 3, 7, 8))), width)
+        down, right = tf.where(is_transposed, [1, -1], [-1, 1]), tf.where(is_transposed, [-1, 1], [1, -1])
+        places = tf.reshape(rows * width, down) + tf.reshape(columns, right)
+        return tf.gather(tf.reshape(image, [-1, channels]), places)
 
     return tf.cond(orientation > 1, turn, lambda: image)
 
 
-def _reversed_if(condition: tf.Tensor, places: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+def _reversed_if(condition: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    places = tf.range(length)
     return tf.where(condition, length - 1 - places, places)
 
 

@@ -60,9 +60,8 @@ def image_files(
         (TensorShape([2, 4, 4, 3]), [[1.0, 0.0], [0.0, 1.0]])
 
     Files are JPEG, PNG or, with Pillow installed, still WebP, BMP, GIF (its first frame) or TIFF (of up to 16 bits).
-    Elements are batches
-    (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized bilinearly; grayscale
-    files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
+    Elements are batches (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized
+    bilinearly; grayscale files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
 
     The arguments up to `prefetch_buffer_size`, their defaults, and the values of the images are those of the input_fn
     in Kashif Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data".
@@ -206,7 +205,7 @@ def labelled_images(
         paths=_as_bytes(paths),
         labels=labels,
         num_classes=num_classes,
-        sample_weight=None if sample_weight is None else np.asarray(sample_weight),
+        sample_weight=np.asarray(sample_weight, np.float32) if isinstance(sample_weight, list) else sample_weight,
         image_size=_as_size(image_size),
         batch_size=batch_size,
         fast=fast,
@@ -287,7 +286,8 @@ class ImageFiles:
             seed=self.seed,
             start=0 if skips else first,
         )
-        if self.cache is None and self.service is None and self.deterministic and not skips:
+        is_alone = self.cache is None and self.service is None
+        if is_alone and self.deterministic and self.num_epochs is not None and not skips:
             batches = self._decoded_in_turn(batches, shard)
         else:
             batches = batches.map(self._loader(shard), num_parallel_calls=tf.data.AUTOTUNE)
@@ -306,7 +306,7 @@ class ImageFiles:
         """Returns the batches of files of a shard for batches of their indices; raises if a file cannot be decoded.
 
         `_loader` decodes each batch in a dataset of its own, which takes a fifth longer. Here, a missing file can only
-        be named because the order is known.
+        be named because the order is known; without an end, a batch might never fill up.
         """
         take_paths, targets = self._take_paths(shard), self._targets(shard)
         files = numbers.map(lambda numbers: (numbers, take_paths(numbers)))
@@ -317,10 +317,15 @@ class ImageFiles:
             number = tf.minimum(tf.size(numbers), tf.size(found))
             are_there = tf.cast(tf.equal(numbers[:number], found[:number]), tf.int32)
             bad = paths[tf.reduce_sum(tf.math.cumprod(are_there)) :]  # the first is; others may come later
-            with tf.control_dependencies([_assert_none(bad, functools.partial(_run_eagerly, fault_of_file))]):
+            with tf.control_dependencies([_assert_none(bad, functools.partial(_run_eagerly, self._fault_in_turn))]):
                 return tf.identity(images), *targets(numbers)
 
-        return tf.data.Dataset.zip((files, images)).map(join, num_parallel_calls=tf.data.AUTOTUNE)
+        batches = tf.data.Dataset.zip((files, images)).map(join, num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.apply(tf.data.experimental.assert_cardinality(numbers.cardinality()))
+
+    def _fault_in_turn(self, path: tf.Tensor) -> tf.Tensor | str:
+        _, places = decode_own_channels(path[tf.newaxis], self.image_size, **self._how)
+        return "a file before it is damaged" if len(places) else fault_of_file(path)
 
     def _targets(self, shard: slice) -> Callable[[tf.Tensor], list[tf.Tensor]]:
         """Returns a function from indices into a shard to labels, or labels and weights."""

@@ -112,6 +112,7 @@ def numbered(run, **facts):
         ({"limit": 4}, {"limit": 8, "seed": 1}, None),
         ({"data_dir": "/a.npz"}, {"data_dir": "/b.npz"}, None),
         ({"dataset": "tfds:a"}, {"dataset": "tfds:b"}, None),
+        ({"eval_input_fn": "/a.py:rows"}, {"eval_input_fn": "/b.py:rows"}, None),
     ],
 )
 def test_numbered_examples_are_paired_only_in_the_same_data(runs, facts, other, pairs):

@@ -90,6 +90,14 @@ def test_a_file_that_can_be_decoded_later_is_in_the_cache_then(folder, tmp_path)
     (first,) = list(make(folder, tmp_path, on_error="skip", batch_size=12, num_epochs=1)().as_numpy_iterator())
     write(good)
     assert len(first[0]) == 11
+    other = folder / "dog/11.png"
+    other_good, stat = other.read_bytes(), other.stat()
+    other.write_bytes(bytes(len(other_good)))
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"dog/11.png cannot be decoded"):
+        make(folder, tmp_path)()
+    other.write_bytes(other_good)
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert_equal(batches(make(folder, tmp_path)), batches(make(folder, None)))
 
 

@@ -1,6 +1,8 @@
+import gc
 import io
 import pathlib
 import struct
+import weakref
 import zlib
 
 import numpy as np
@@ -178,6 +180,15 @@ def test_a_graph_of_a_session_refuses_other_formats():
         assert session.run(images, {encoded: [encoded_frames("PNG", 1)] * 2}).shape == (2, *SIZE, 3)
         with pytest.raises(tf.errors.InvalidArgumentError, match="not a readable image"):
             session.run(images, {encoded: [encoded_frames("PNG", 1), encoded_frames("WEBP", 3)]})
+
+
+def test_a_graph_is_freed_that_has_decoded_images(paths):
+    with tf.Graph().as_default() as graph:
+        decode_files(paths, SIZE)
+    kept = weakref.ref(graph)
+    del graph
+    gc.collect()
+    assert kept() is None
 
 
 TURNED = {

@@ -241,11 +241,44 @@ def test_nothing_is_reported_when_nothing_is_skipped(folder, warnings):
 
 
 @pytest.mark.parametrize("num_epochs", [1, None])
-def test_data_of_damaged_files_alone_is_an_error_not_an_endless_search(folder, num_epochs):
+@pytest.mark.parametrize(
+    ("on_error", "message"),
+    [("skip", "none of the 6 image files can be decoded"), ("raise", "cat/a.jpeg.*cannot be decoded")],
+)
+def test_data_of_damaged_files_alone_is_an_error_not_an_endless_search(folder, num_epochs, on_error, message):
     for path in folder.glob("*/*"):
         path.write_bytes(b"")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="none of the 6 image files can be decoded"):
-        next(iter(image_files(folder / "*/*", CLASSES, num_epochs=num_epochs, on_error="skip")()))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        next(iter(image_files(folder / "*/*", CLASSES, num_epochs=num_epochs, on_error=on_error)()))
+
+
+def test_a_dataset_knows_its_number_of_batches(folder):
+    numbers = [
+        int(image_files(folder / "*/*", CLASSES, batch_size=4, num_epochs=num_epochs)().cardinality())
+        for num_epochs in (1, 2, None)
+    ]
+    assert numbers == [2, 3, tf.data.INFINITE_CARDINALITY]
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_batches_after_a_damaged_file_name_no_other_file(many, first):
+    (many / "cat/07.png").write_bytes(b"")
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=4, num_epochs=1).starting_at(first, seed=0)
+    batches, messages = iter(make()), []
+    for _ in range(6):
+        try:
+            next(batches)
+        except tf.errors.InvalidArgumentError as error:
+            messages.append(error.message)
+    assert "cat/07.png" in messages[0] and "no readable image; delete it" in messages[0]
+    assert len(messages) > 1 and all("a file before it is damaged" in message for message in messages[1:])
+
+
+def test_the_order_of_batches_is_known_whatever_the_options(many):
+    options = tf.data.Options()
+    options.deterministic = False
+    dataset = image_files(many / "*/*", CLASSES, (1, 1), batch_size=4, num_epochs=1)().with_options(options)
+    assert sorted(sum(order_of(dataset), [])) == list(range(len(list(many.glob("*/*")))))
 
 
 def test_a_file_gone_since_it_was_listed_is_named(folder):

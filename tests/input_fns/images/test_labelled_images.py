@@ -54,6 +54,7 @@ def test_paths_and_weights_may_be_arrays_or_lists(paths):
     input_fn = labelled_images(np.array(paths), LABELS.tolist(), (4, 4), sample_weight=WEIGHTS.tolist(), num_epochs=1)
     assert input_fn.fingerprint() == labelled_images(paths, LABELS, (4, 4), sample_weight=WEIGHTS).fingerprint()
     assert rows(input_fn()) == {number: [LABELS[number].tolist(), number] for number in range(6)}
+    assert input_fn().element_spec[2].dtype == "float32"
 
 
 def test_weights_and_labels_have_different_fingerprints(paths):

@@ -58,7 +58,7 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
     The first worker is the chief. If one process fails, all stop, and the command exits with its exit code.
     """
     evaluates = arguments[0] != "run" and any(each.partition("=")[0] == "--evaluate-every" for each in arguments)
-    if evaluates and workers > 1 and not evaluator:
+    if evaluates and (workers > 1 or ps) and not evaluator:
         raise click.ClickException(
             "evaluations during training need a task of type evaluator; add --evaluator in front of the --, or leave "
             "out --evaluate-every"
