@@ -68,10 +68,12 @@ def _result(input_fn: InputFn, **offered: Any) -> Any:
     """Returns what `input_fn` returns, with the changes of `augmented` and the like in training only."""
     input_fn, changes = without_changes(input_fn)
     result = call_input_fn(input_fn, **offered)
-    for change in changes if offered["mode"] == ModeKeys.TRAIN else ():
-        with tf.device("/cpu:0"):
+    if offered["mode"] != ModeKeys.TRAIN or not changes:
+        return result
+    with tf.device("/cpu:0"):
+        for change in changes:
             result = changed(result, change)
-    if changes and isinstance(result.element_spec, tuple) and len(result.element_spec) > 2:
+    if isinstance(result.element_spec, tuple) and len(result.element_spec) > 2:
         raise ValueError(
             "class_weighted is for Keras models; for a model_fn, let the input_fn return the weights of its examples "
             "as a feature, such as the weight_column of a head"

@@ -287,7 +287,7 @@ class ImageFiles:
             start=0 if skips else first,
         )
         is_alone = self.cache is None and self.service is None
-        if is_alone and self.deterministic and self.num_epochs is not None and not skips:
+        if is_alone and self.deterministic and self.num_epochs == 1 and not skips:
             batches = self._decoded_in_turn(batches, shard)
         else:
             batches = batches.map(self._loader(shard), num_parallel_calls=tf.data.AUTOTUNE)
@@ -303,10 +303,11 @@ class ImageFiles:
         return batches.with_options(options)
 
     def _decoded_in_turn(self, numbers: tf.data.Dataset, shard: slice) -> tf.data.Dataset:
-        """Returns the batches of files of a shard for batches of their indices; raises if a file cannot be decoded.
+        """Returns the batches of one epoch of a shard's files; it is an error if a file cannot be decoded.
 
         `_loader` decodes each batch in a dataset of its own, which takes a fifth longer. Here, a missing file can only
-        be named because the order is known; without an end, a batch might never fill up.
+        be named because the order is known. If no more files can be read, a batch fills up only at the end of the data:
+        after several epochs, that would be late, and without an end, never.
         """
         take_paths, targets = self._take_paths(shard), self._targets(shard)
         files = numbers.map(lambda numbers: (numbers, take_paths(numbers)))
@@ -344,8 +345,9 @@ class ImageFiles:
         decode = self._cached(self.cache, shard) if self.cache is not None else None
         # The graph of `fault_of_file` adds 25 to 40 ms to each new iterator. Only a service needs it, because it cannot
         # run py_function.
-        served = functools.partial(fault_of_file, serving=True)
-        find_fault = functools.partial(_run_eagerly, fault_of_file) if self.service is None else served
+        find_fault = functools.partial(fault_of_file, serving=True)
+        if self.service is None:
+            find_fault = functools.partial(_run_eagerly, fault_of_file)
 
         def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             skips = self.on_error == "skip"

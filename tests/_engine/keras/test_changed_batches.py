@@ -159,6 +159,8 @@ def test_the_estimator_of_a_model_fn_changes_batches_in_training_only():
     assert abs(hook.values[0]["loss"] - 0.5) > 1e-3
     assert estimator.evaluate(changed)["loss"] == 0.5
     assert [row["mean"] for row in estimator.predict(changed)] == [0.5] * 8
+    arrays_fn = augmented(lambda: (np.full((8, 4, 4, 1), 0.5, np.float32), np.zeros(8, np.float32)), "brightness")
+    assert estimator.evaluate(arrays_fn)["loss"] == 0.5
     with pytest.raises(ValueError, match="class_weighted is for Keras models; for a model_fn, let the input_fn return"):
         estimator.train(class_weighted(input_fn, WEIGHTS))
 
