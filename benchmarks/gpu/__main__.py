@@ -65,7 +65,7 @@ def _train(line, options, data_dir):
         return "needs a GPU"
     sizes = {"image_size": IMAGE_SIZE, "batch_size": BATCH_SIZES[line.training.model], "steps": STEPS}
     if options.quick:
-        sizes = QUICK | {"steps": line.training.settings.get("steps_per_loop", QUICK["steps"])}
+        sizes = QUICK
     devices = {"kind": options.devices, "count": line.devices}
     arguments = json.dumps([line.training._asdict(), devices, data_dir, sizes])
     try:

@@ -52,7 +52,7 @@ def _settings(model, most):
             for side, plain in (("fit", _fit(model)), ("ours", model)):
                 training = Training(model, side, settings={name: value})
                 yield Line(f"{plain}, {name}={value!r}", devices, training, baseline=plain)
-    yield Line(f"{model}, steps_per_loop=10", 1, Training(model, settings={"steps_per_loop": 10}), baseline=model)
+    yield Line(f"{model}, steps_per_loop=1", 1, Training(model, settings={"steps_per_loop": 1}), baseline=model)
 
 
 def _reductions(model, devices):
