@@ -17,7 +17,8 @@ from estimator_train._engine.types import Nest
 # Operations whose outputs share their inputs' memory.
 _ALIASES = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient")
 
-# Steps took up to 1.33 times the estimate, which leaves out the kernels' scratch memory; see docs/unet3d.md.
+# Steps took up to 1.33 times the estimate, which leaves out the kernels' scratch memory; see docs/unet3d.md. On a GPU
+# limited to 1.4 times the estimate, the three models that were tried trained; see docs/gpu.md.
 HEADROOM = 1.4
 
 

@@ -95,10 +95,15 @@ def _told(process):
 
 
 def _reason(process):
-    """Returns the line of a failed process's standard error that says why: out of memory, or else the last one."""
+    """Returns the line of a failed process's standard error that says why.
+
+    It is that of memory that ran out, or the first root error of a graph, which others follow, or else the last one.
+    """
     lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
     out_of_memory = [line for line in lines if "OOM when allocating" in line]
-    return next(iter([*out_of_memory, *lines[-1:]]), f"exit code {process.returncode}")[:200].replace("|", "\\|")
+    of_graph = [line for line in lines if line.startswith("(0) ")]
+    reasons = [*out_of_memory, *of_graph, *lines[-1:]]
+    return next(iter(reasons), f"exit code {process.returncode}")[:200].replace("|", "\\|")
 
 
 def _circumstances(machine, options):

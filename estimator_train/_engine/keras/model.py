@@ -238,7 +238,7 @@ class KerasModel(PreparedModel):
 
     def _new_state(self, kind: type[_State], strategy: tf.distribute.Strategy | None, config: RunConfig) -> _State:
         with BUILDING:
-            return kind(self._source, strategy or tf.distribute.get_strategy(), config)
+            return kind(self._source, _without_merging(strategy or tf.distribute.get_strategy()), config)
 
     def _program(
         self,
@@ -341,6 +341,18 @@ def _strategy(mode: str, config: RunConfig) -> tf.distribute.Strategy | None:
             "eval_distribute must not span a cluster's workers, because a single process evaluates a checkpoint."
         )
     return {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+
+
+def _without_merging(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy:
+    """Replaces a MirroredStrategy over one device, whose only replica would be merged with no others.
+
+    XLA cannot compile that on a CPU, nor on a GPU, where TensorFlow sums the gradients of one replica by a collective
+    op, which a loop cannot contain.
+    """
+    is_alone = isinstance(strategy, tf.distribute.MirroredStrategy) and strategy.num_replicas_in_sync == 1
+    if not is_alone or tf.distribute.has_strategy():  # in its own scope, no other strategy's can be entered
+        return strategy
+    return tf.distribute.OneDeviceStrategy(*strategy.extended.worker_devices)
 
 
 def _check_scope(strategy: tf.distribute.Strategy | None) -> None:

@@ -242,7 +242,7 @@ class TrainingState(ModelState):
     """
 
     def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
-        super().__init__(source, _for_xla(strategy) if config.jit_compile else strategy, config)
+        super().__init__(source, strategy, config)
         self.adapter.check_trains_on(self.model, self.strategy)
         self.adapter.prepare_optimizers(self.model)
         self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
@@ -362,12 +362,3 @@ class TrainingState(ModelState):
         if examples == 0 and self._lacks_position:
             log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
         return examples, int(self.value_of(self.input_seed))
-
-
-def _for_xla(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy:
-    """Replaces a MirroredStrategy over one CPU: XLA cannot compile its merge_call, which TensorFlow omits on GPUs."""
-    if isinstance(strategy, tf.distribute.MirroredStrategy) and strategy.num_replicas_in_sync == 1:
-        (device,) = strategy.extended.worker_devices
-        if "GPU" not in device:
-            return tf.distribute.OneDeviceStrategy(device)
-    return strategy

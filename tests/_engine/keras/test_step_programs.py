@@ -261,15 +261,15 @@ def test_xla_trains_replicas_as_they_train_without_it(keras, settings, tolerance
         np.testing.assert_allclose(weights[name], value, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("keras", [keras, keras3])
-def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(keras, mirrored, tmp_path):
+def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(keras, replicas, mirrored, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=["mae"], jit_compile=True)
     metrics = []
-    for replicas in (mirrored(2), None):
-        config = et.RunConfig(tmp_path / str(bool(replicas)), train_distribute=replicas, eval_distribute=replicas)
-        batch = tuple(tf.constant(np.tile(part, (1 if replicas else 2, 1))) for part in (X, Y))
+    for strategy in (mirrored(replicas), None):
+        config = et.RunConfig(tmp_path / str(bool(strategy)), train_distribute=strategy, eval_distribute=strategy)
+        batch = tuple(tf.constant(np.tile(part, (1 if strategy else replicas, 1))) for part in (X, Y))
         estimator = et.model_to_estimator(model, config=config)
         estimator.train(lambda batch=batch: tf.data.Dataset.from_tensors(batch).repeat(), steps=2)
         metrics.append(estimator.evaluate(lambda batch=batch: tf.data.Dataset.from_tensors(batch).repeat(2)))
@@ -291,12 +291,12 @@ def test_xla_over_replicas_needs_the_step_of_keras(mirrored, tmp_path):
         estimator.train(lambda: tf.data.Dataset.from_tensors((X, Y)))
 
 
-@pytest.mark.gpu(2)
+@pytest.mark.parametrize("count", [pytest.param(count, marks=pytest.mark.gpu(count)) for count in (1, 2)])
 @pytest.mark.parametrize("keras", [keras, keras3])
-def test_xla_trains_two_gpus_as_they_train_without_it(keras, gpus, tmp_path):
+def test_xla_trains_gpus_as_they_train_without_it(keras, count, gpus, tmp_path):
     weights = []
     for jit_compile in (False, True):
-        config = et.RunConfig(tmp_path / str(jit_compile), 5, train_distribute=gpus(2), jit_compile=jit_compile)
+        config = et.RunConfig(tmp_path / str(jit_compile), 5, train_distribute=gpus(count), jit_compile=jit_compile)
         estimator = et.model_to_estimator(tagger(keras, []), config=config).train(words)
         names = [name for name in estimator.get_variable_names() if "kernel" in name or "embeddings" in name]
         weights.append([estimator.get_variable_value(name) for name in names])
