@@ -36,7 +36,8 @@ def stop_at_scope():
         print("opened:", *opened())
         raise SystemExit(0)
 
-    for strategy in (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy):
+    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
+    for strategy in (tf.distribute.OneDeviceStrategy, *mirrored):
         strategy.scope = scope
 
 
