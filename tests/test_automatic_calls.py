@@ -57,10 +57,13 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
     config = et.RunConfig(
         directory, 5, train_distribute=replicas, log_step_count_steps=7, save_summary_steps=9, **settings
     )
-    examples = tf.data.Dataset.from_tensor_slices(data).shuffle(96, seed=1)
+
+    def examples():  # one dataset for both would draw the orders of training, which reads ahead, and evaluations in turn
+        return tf.data.Dataset.from_tensor_slices(data).shuffle(96, seed=1)
+
     calls, table, history = Calls(), et.loggers.CSVLogger(directory), keras.callbacks.History()
     eval_spec = et.EvalSpec(
-        lambda: examples.batch(8).take(3), None, exporters=[et.LoggerExporter(table)], every_steps=10
+        lambda: examples().batch(8).take(3), None, exporters=[et.LoggerExporter(table)], every_steps=10
     )
     for last_step in (STEPS // 2 + 3, 10 * STEPS):  # checkpoints are not counted from the step it resumes at
         estimator = et.model_to_estimator(model_of(keras), config=config)
@@ -69,7 +72,7 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
         hooks = [calls, never, stop, et.ProgressHook(file=io.StringIO()), et.TimingHook(directory, every_n_steps=5)]
         hooks.append(et.LoggerHook(table, every_n_steps=4, steps_per_epoch=12))
         hooks += [et.CallbacksHook(history, steps_per_epoch=12)] * with_callbacks
-        train_spec = et.TrainSpec(lambda: examples.repeat().batch(8), last_step, hooks)
+        train_spec = et.TrainSpec(lambda: examples().repeat().batch(8), last_step, hooks)
         metrics, _ = et.train_and_evaluate(estimator, train_spec, eval_spec)
     assert metrics["global_step"] == STEPS  # the early stop
 
