@@ -58,7 +58,7 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
         directory, 5, train_distribute=replicas, log_step_count_steps=7, save_summary_steps=9, **settings
     )
 
-    def examples():  # one dataset for both would draw the orders of training, which reads ahead, and evaluations in turn
+    def examples():  # one dataset for both would draw the orders of training, which reads ahead, and evaluation in turn
         return tf.data.Dataset.from_tensor_slices(data).shuffle(96, seed=1)
 
     calls, table, history = Calls(), et.loggers.CSVLogger(directory), keras.callbacks.History()
