@@ -43,6 +43,9 @@ class Loop:
         self._traced = {}  # the outputs and the batch structure of every traced function
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
+        # A call counts and decides on the host. On a GPU, the host would wait for it at each decision.
+        self._host = self._read.device
+        self._device_of_model = ""  # of its ops that neither the model nor the strategy places
 
     def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
         """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, seconds, wishes).
@@ -54,6 +57,8 @@ class Loop:
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
+        with eager_mode():
+            self._device_of_model = tf.zeros([]).device
         self._outputs, self.batch_structure = {}, {}
         # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
@@ -62,7 +67,9 @@ class Loop:
         run_unchecked = private_tensorflow.unchecked(run)
 
         def call(iterator: Any, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
-            values = run_unchecked(iterator, tf.constant([count, round(seconds * 1e6), *wishes], tf.int64))
+            with tf.device(self._host):
+                limits_and_wishes = tf.constant([count, round(seconds * 1e6), *wishes], tf.int64)
+            values = run_unchecked(iterator, limits_and_wishes)
             if not values[step_outputs.STEPS]:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
             return values
@@ -85,15 +92,16 @@ class Loop:
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
     def _run(self, iterator: Any, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
-        count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
-        with tf.control_dependencies([count]):
-            begun = tf.timestamp()
-        last_start = begun + tf.cast(microseconds, tf.float64) / 1e6
+        with tf.device(self._host):
+            count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
+            with tf.control_dependencies([count]):
+                begun = tf.timestamp()
+            last_start = begun + tf.cast(microseconds, tf.float64) / 1e6
 
-        def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
-            return (done < count) & (now <= last_start)
+            def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
+                return (done < count) & (now <= last_start)
 
-        done, examples, seconds, saves = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
+            done, examples, seconds, saves = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
@@ -164,7 +172,8 @@ class Loop:
         return goes_on, totals._replace(has_loss=has_loss)
 
     def _end_step(self, batches: tf.Tensor) -> None:
-        self._strategy.run(self._program.update, args=(batches,))
+        with tf.device(self._device_of_model):
+            self._strategy.run(self._program.update, args=(batches,))
 
     def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
@@ -233,7 +242,8 @@ class Loop:
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
+        with tf.device(self._device_of_model):
+            logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
         for name, value in logs.items():
             self._store_output(name, value)
             if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:

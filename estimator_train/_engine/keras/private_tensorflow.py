@@ -99,16 +99,16 @@ def next_on_devices(iterator: Any, strategy: tf.distribute.Strategy) -> tuple[tf
 
     (of_worker,) = iterator._iterators
     optionals = of_worker.get_next_as_optional_list()
-    devices = strategy.extended.worker_devices
 
-    def batches() -> Any:
+    def on_each_device(method: str) -> list[Any]:
         values = []
-        for device, optional in zip(devices, optionals, strict=True):
-            with tf.device(device):
-                values.append(optional.get_value())
-        return input_lib._create_per_replica(values, strategy)
+        for device, optional in zip(strategy.extended.worker_devices, optionals, strict=True):
+            with tf.device(device):  # elsewhere, the whole batch would be moved there
+                values.append(getattr(optional, method)())
+        return values
 
-    return tf.reduce_all([optional.has_value() for optional in optionals]), batches
+    more = tf.reduce_all(on_each_device("has_value"))
+    return more, lambda: input_lib._create_per_replica(on_each_device("get_value"), strategy)
 
 
 def graph_around_branches(graph: tf.Graph) -> tf.Graph:

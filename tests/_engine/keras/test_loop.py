@@ -333,34 +333,79 @@ def sends(train):
     graphs = context.export_run_metadata().function_graphs
     context.disable_run_metadata()
     nodes = [node for graph in graphs for partition in graph.partition_graphs for node in partition.node]
-    types = [tf.dtypes.as_dtype(node.attr["T"].type) for node in nodes if node.op in ("_Send", "_HostSend")]
-    print(types.count(tf.float32), types.count(tf.variant))
+    return [node for node in nodes if node.op in ("_Send", "_HostSend")]
 
 def model():
     model = keras.Sequential([keras.layers.Dense(3, input_shape=(4,))])
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", steps_per_execution=2)
     return model
 
 def input_fn():
     return tf.data.Dataset.from_tensor_slices((np.ones([64, 4]), np.ones([64, 3]))).batch(8).repeat()
+"""
+
+BETWEEN_REPLICAS = (
+    SENDS
+    + """
+def count(nodes):
+    types = [tf.dtypes.as_dtype(node.attr["T"].type) for node in nodes]
+    print(types.count(tf.float32), types.count(tf.variant))
 
 strategy = distribution.cpu_replicas(int(sys.argv[1]))
 estimator = et.model_to_estimator(model(), config=et.RunConfig(sys.argv[2], train_distribute=strategy))
 with strategy.scope():
     fitted = model()
-sends(lambda: estimator.train(input_fn, max_steps=2))
-sends(lambda: fitted.fit(input_fn(), steps_per_epoch=2, verbose=0))
+count(sends(lambda: estimator.train(input_fn, max_steps=2)))
+count(sends(lambda: fitted.fit(input_fn(), steps_per_epoch=2, verbose=0)))
 """
+)
+
+# CPU:1 stands for a GPU: what nobody places runs there, and variables and models are there. CPU:0 is the host.
+TO_THE_HOST = (
+    SENDS
+    + """
+from estimator_train._engine.keras import step_programs
+
+def timestamp(timestamp=tf.timestamp):
+    with tf.device("CPU:0"):  # GPUs have no kernel for it
+        return timestamp()
+
+def count(nodes):
+    print(sum("CPU:1" in node.attr["send_device"].s.decode() and "/body/" in node.name for node in nodes))
+
+distribution.cpu_replicas(2)
+tf.timestamp = timestamp
+strategy = None
+if sys.argv[1] == "are read ahead onto it":
+    strategy = tf.distribute.OneDeviceStrategy("CPU:1")
+    step_programs._reads_onto_devices = lambda strategy: True
+estimator = et.model_to_estimator(model(), config=et.RunConfig(sys.argv[2], train_distribute=strategy))
+with tf.device("CPU:1"):
+    count(sends(lambda: estimator.train(input_fn, max_steps=4)))
+"""
+)
+
+
+def run_script(code, *arguments, folder):
+    command = [sys.executable, "-c", code, *map(str, arguments), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [[int(number) for number in line.split()] for line in done.stdout.splitlines()]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [2, 4])
 def test_a_step_sends_no_more_between_devices_than_fit(devices, tmp_path):
-    command = [sys.executable, "-c", SENDS, str(devices), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    ours, fits = ([int(number) for number in line.split()] for line in done.stdout.splitlines())
+    ours, fits = run_script(BETWEEN_REPLICAS, devices, folder=tmp_path)
     assert 0 < ours[0] <= fits[0] and ours[1] == 0  # batches are float32, an Optional that holds them is a variant
+
+
+# Each value that the host waits for stops the queue of kernels of a GPU: the batch's size, the loss, and the step's end.
+@pytest.mark.slow
+@pytest.mark.parametrize(("batches", "most"), [("wait on the host", 4), ("are read ahead onto it", 7)])
+def test_the_host_waits_for_few_values_of_a_step_on_a_gpu(batches, most, tmp_path):
+    ((waits,),) = run_script(TO_THE_HOST, batches, folder=tmp_path)
+    assert 0 < waits <= most
 
 
 def test_reset_resets_the_program_and_forgets_a_batch_that_failed(traced):
