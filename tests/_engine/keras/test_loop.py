@@ -400,7 +400,7 @@ def test_a_step_sends_no_more_between_devices_than_fit(devices, tmp_path):
     assert 0 < ours[0] <= fits[0] and ours[1] == 0  # batches are float32, an Optional that holds them is a variant
 
 
-# Each value that the host waits for stops the queue of kernels of a GPU: the batch's size, the loss, and the step's end.
+# Each value that the host waits for empties a GPU's queue of kernels: the batch's size, the loss, the step's end.
 @pytest.mark.slow
 @pytest.mark.parametrize(("batches", "most"), [("wait on the host", 4), ("are read ahead onto it", 7)])
 def test_the_host_waits_for_few_values_of_a_step_on_a_gpu(batches, most, tmp_path):
