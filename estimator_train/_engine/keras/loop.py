@@ -43,8 +43,8 @@ class Loop:
         self._traced = {}  # the outputs and the batch structure of every traced function
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
-        # A call counts and decides on the host. On a GPU, the host would wait for it at each decision.
-        self._host = self._read.device
+            # A call counts and decides on the host. On a GPU, the host would wait for it at each decision.
+            self._host = tf.zeros([]).device
         self._device_of_model = ""  # of its ops that neither the model nor the strategy places
 
     def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
@@ -57,8 +57,9 @@ class Loop:
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
+        is_placed = tf.distribute.has_strategy() or self._strategy is not tf.distribute.get_strategy()
         with eager_mode():
-            self._device_of_model = tf.zeros([]).device
+            self._device_of_model = self._host if is_placed else tf.zeros([]).device
         self._outputs, self.batch_structure = {}, {}
         # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
@@ -275,9 +276,12 @@ class Loop:
         With `at`, it becomes the last element of a vector, after that many elements of earlier steps.
         """
         shape = value.shape if at is None else tf.TensorShape([None])
+        # What grows or may be large is on the host, which puts it together; a scalar is where the step computes it.
+        device = None if at is None and not name.startswith(step_outputs.BATCH) else self._host
 
         def make() -> tf.Variable:
-            with eager_mode():  # a new thread is not in eager mode if the program has turned it off
+            # A new thread is not in eager mode if the program has turned it off.
+            with eager_mode(), tf.device(device):
                 initial = tf.zeros([size or 0 for size in shape], value.dtype)
                 return tf.Variable(initial, trainable=False, shape=shape, dtype=value.dtype)
 
