@@ -9,6 +9,9 @@ import tensorflow as tf
 from estimator_train._engine.distribution.replica_input import batch_size as batch_size_of
 from estimator_train._engine.types import Nest
 
+# With two zeros, the op draws its seeds. tf.data replaces the second one by this number, too.
+_FOR_ZEROS = 2**31 - 1
+
 
 def number_batches(
     num_examples: int,
@@ -65,11 +68,13 @@ def shuffled(
     """
     spec = dataset.element_spec
     flat = tf.nest.flatten(spec)
+    first, second = (tf.cast(seed, tf.int64) for seed in seeds)
+    second = tf.where((first == 0) & (second == 0), tf.constant(_FOR_ZEROS, tf.int64), second)
     shuffled = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(dataset),
         buffer_size=tf.constant(buffer_size, tf.int64),
-        seed=tf.cast(seeds[0], tf.int64),
-        seed2=tf.cast(seeds[1], tf.int64),
+        seed=first,
+        seed2=second,
         reshuffle_each_iteration=False,
         output_types=[part.dtype for part in flat],
         output_shapes=[part.shape for part in flat],

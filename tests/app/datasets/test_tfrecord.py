@@ -29,6 +29,18 @@ def test_tfrecord_files_are_counted_and_read(records):
     assert [labels.numpy().sum(0).tolist() for _, labels in trained] == [[2, 3], [2, 3]]
 
 
+def test_seed_0_is_a_seed_from_the_first_epoch_on(records):
+    write_records(records / "train-00002-of-00002", ((np.zeros((6, 8, 1), np.uint8), label % 2) for label in range(40)))
+    data = datasets.open_dataset("tfrecord", records)
+
+    def order(seed):
+        batches = data.train_input_fn(image_size=(3, 4), batch_size=45, num_epochs=2, seed=seed)()
+        return [labels.numpy()[:, 0].tolist() for _, labels in batches]
+
+    first, again, other = order(0), order(0), order(1)
+    assert first == again and first[0] != first[1] and first != other
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_class(records):
     (records / "labels.txt").write_text("cat\ndog\n", encoding="utf-8-sig")
     assert datasets.open_dataset("tfrecord", records).class_names == ("cat", "dog")
