@@ -30,7 +30,7 @@ def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
                 raise ValueError(
                     f"{type(hook).__name__}.next_look({global_step}) returned {look}; return a later step, or math.inf"
                 )
-            looks = min(looks, look)
+            looks = min(looks, look if look == math.inf else math.ceil(look))
     return looks
 
 

@@ -50,6 +50,14 @@ def test_a_subclass_that_adds_to_a_step_sees_each_unless_it_says_which():
     assert [next_look([hook], 5) for hook in (Seeing(), Choosing(), Named())] == [6, 100, math.inf]
 
 
+def test_a_next_step_between_two_is_the_later_one():
+    class Growing(SessionRunHook):
+        def next_look(self, global_step):
+            return global_step * 1.1
+
+    assert [next_look([Growing()], step) for step in (1, 10, 15)] == [2, 11, 17]
+
+
 @pytest.mark.parametrize("look", [5, 4.0, math.nan])
 def test_a_next_step_that_is_no_later_one_is_refused(look):
     class Late(SessionRunHook):
