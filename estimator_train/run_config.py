@@ -144,6 +144,7 @@ class RunConfig:
     master = _Fact[str]('Address of the server that training sessions connect to; "" means this process.')
     evaluation_master = _Fact[str]("Address of the server that evaluation sessions connect to.")
     service = _Fact[dict | None]("The `service` entry of TF_CONFIG.")
+    _other_checkpoint_steps: tuple[int, ...] = ()  # evaluations need checkpoints at their multiples, too
 
     def __init__(
         self,
@@ -189,6 +190,11 @@ class RunConfig:
         self._distribute_coordinator_mode = "independent_worker" if coordinated else None
         if task.cluster and not is_synchronous and self.session_config is None:
             self._session_config = default_session_config(_device_filters(task))
+
+    @property
+    def _checkpoint_steps(self) -> tuple[int, ...]:
+        """The numbers of global steps at whose multiples checkpoints are saved."""
+        return (self.save_checkpoints_steps, *self._other_checkpoint_steps) if self.save_checkpoints_steps else ()
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with some constructor arguments changed, for the same task of the cluster.

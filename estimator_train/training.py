@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple, overload
@@ -95,7 +94,8 @@ class EvalSpec(
       start_delay_secs: seconds that an evaluator process waits before it starts; ignored in a single process.
       throttle_secs: minimum seconds between the starts of two evaluations; 0 evaluates every checkpoint.
       every_steps: evaluates at the multiples of this number of global steps; overrides `throttle_secs`. Checkpoints are
-        then saved at these steps and at multiples of `RunConfig.save_checkpoints_steps`.
+        then saved at these steps and at multiples of `RunConfig.save_checkpoints_steps`, but not by the seconds of
+        `RunConfig.save_checkpoints_secs`.
 
     Raises:
       TypeError: If `input_fn` is not callable, or a hook, an exporter or the name has the wrong type.
@@ -334,7 +334,8 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         """Evaluates the end of an epoch that a callback has cut short, as fit does."""
         path = self._estimator._newest_checkpoint()
         evaluated = [evaluation.checkpoint for evaluation in self._evaluations]
-        if self._started and self._epoch_hooks and path not in evaluated:
+        is_over = not getattr(session, "is_interrupted", False)
+        if self._started and is_over and self._epoch_hooks and path not in evaluated:
             self._evaluate(self._evaluations, path, global_step_value)
 
     def _logs(self, evaluations: list[_Evaluation]) -> dict[str, Any]:
@@ -368,8 +369,10 @@ def _saving_for(estimator: Estimator, specs: list[EvalSpec]) -> Estimator:
     every = [spec.every_steps for spec in specs if spec.every_steps is not None]
     if not every:
         return estimator
+    first, *others = filter(None, (config.save_checkpoints_steps, *every))
     estimator = copy.copy(estimator)
-    estimator._config = config.replace(save_checkpoints_steps=math.gcd(*every, config.save_checkpoints_steps or 0))
+    estimator._config = config.replace(save_checkpoints_steps=first)
+    estimator._config._other_checkpoint_steps = tuple(others)
     return estimator
 
 

@@ -91,6 +91,15 @@ def test_evaluations_come_at_exactly_the_steps_asked_for(when, steps, make_estim
     assert exports == []
 
 
+@pytest.mark.parametrize("make_estimator", ["model_fn", "keras"], indirect=True)
+def test_checkpoints_come_at_the_steps_of_both_settings_and_no_others(make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=4, keep_checkpoint_max=20)
+    et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=11), et.EvalSpec(AT_5, every_steps=5))
+    assert [step for step, _ in evaluations(estimator)] == [5, 10, 11]
+    paths = tf.train.get_checkpoint_state(estimator.model_dir).all_model_checkpoint_paths
+    assert [int(path.rpartition("-")[2]) for path in paths] == [0, 4, 5, 8, 10, 11]
+
+
 @of_model_fn
 def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=None, save_checkpoints_secs=600)

@@ -93,8 +93,8 @@ def training_hooks(
 
 def _checkpoint_timer(config: RunConfig, agreement: synchronous.Agreement | None) -> StepTimer | None:
     """Returns the timer that triggers checkpoints, or None if none are saved."""
-    if config.save_checkpoints_steps:
-        return GridTimer(config.save_checkpoints_steps)
+    if config._checkpoint_steps:
+        return GridTimer(*config._checkpoint_steps)
     if not config.save_checkpoints_secs:
         return None
     if agreement is not None:

@@ -46,19 +46,21 @@ class StepTimer(tf.compat.v1.train.SecondOrStepTimer):
 
 
 class GridTimer(StepTimer):
-    """Triggers at the multiples of `every_steps`, or right after those that a loop of several steps passes.
+    """Triggers at the multiples of each of `numbers`, or right after those that a loop of several steps passes.
 
     TensorFlow counts from the step at which a training resumes instead: 35 and 51 for every 16.
     """
 
-    def __init__(self, every_steps: int) -> None:
-        super().__init__(every_steps=every_steps)
-        self._grid = every_steps
+    def __init__(self, *numbers: int) -> None:
+        super().__init__(every_steps=min(numbers))
+        self._numbers = numbers
 
     def should_trigger_for_step(self, step: int) -> bool:
-        return self._step is None or step // self._grid > self._step // self._grid
+        before = self._step
+        return before is None or any(step // number > before // number for number in self._numbers)
 
     def next_look(self, global_step: int) -> float:
-        if self._step is None:
+        before = self._step
+        if before is None:
             return global_step + 1
-        return max((self._step // self._grid + 1) * self._grid, global_step + 1)
+        return max(min((before // number + 1) * number for number in self._numbers), global_step + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import TYPE_CHECKING
 
@@ -142,6 +141,8 @@ def _steps(run):
         return "until the data ends"
     if run.data is None:
         return run.last_step
+    if run.training.epochs and run.last_step != run.training.epochs * run.steps_per_epoch:
+        return f"{run.last_step}: the rest of {run.training.epochs} epochs of {run.steps_per_epoch}"
     epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
     return f"{run.last_step}: {epochs} epoch{'s' * (epochs != '1')} of {run.steps_per_epoch}"
 
@@ -215,8 +216,9 @@ def _imbalance(data):
 
 
 def _checkpoints(training):
-    every = math.gcd(training.save_checkpoints_steps or 0, training.evaluate_every or 0)
-    return f"every {every} steps and at the end" if every else "every 10 minutes and at the end"
+    numbers = sorted({training.save_checkpoints_steps, training.evaluate_every} - {None})
+    every = " and ".join(f"every {number} steps" for number in numbers)
+    return f"{every or 'every 10 minutes'} and at the end"
 
 
 def _evaluation(training, data):

@@ -52,3 +52,14 @@ def test_a_grid_has_the_multiples_whatever_the_step_of_a_resume():
             timer.update_last_triggered_step(step)
             triggered.append(step)
     assert triggered == [32, 48, 64, 82, 96]
+
+
+def test_a_grid_of_two_numbers_has_the_multiples_of_both_and_no_others():
+    timer, triggered = GridTimer(5, 7), []
+    timer.update_last_triggered_step(0)
+    while timer.last_triggered_step() < 22:
+        step = timer.next_look(timer.last_triggered_step())
+        assert timer.should_trigger_for_step(step) and not timer.should_trigger_for_step(step - 1)
+        timer.update_last_triggered_step(step)
+        triggered.append(step)
+    assert triggered == [5, 7, 10, 14, 15, 20, 21, 25]
