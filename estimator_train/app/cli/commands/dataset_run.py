@@ -29,7 +29,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.monitor import Monitor, check_monitor
 from estimator_train.app.cli.plan import plan
-from estimator_train.app.cli.run_file import check_same, load_settings, load_training
+from estimator_train.app.cli.run_file import check_same, load_settings, load_training, read
 from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
@@ -66,7 +66,7 @@ class Run:
     @functools.cached_property
     def steps_per_epoch(self) -> int | None:
         """Number of global steps in one pass over the training data; None for an input_fn."""
-        batches = self.training.accumulate_steps * self.training.num_replicas
+        batches = _batches_per_step(self.training)
         return self.data and math.ceil(self.data.train_examples / (self.settings.batch_size * batches))
 
     @functools.cached_property
@@ -74,8 +74,26 @@ class Run:
         """Global step at which training ends; None if it ends with the input_fn's data."""
         if self.finds_rate:
             return _RATE_TEST_STEPS
-        epochs = sum(phase.epochs for _, phase in self.settings.in_phases()) or self.training.epochs
-        return self.training.max_steps or (self.data and epochs * self.steps_per_epoch)
+        if self.training.max_steps or not self.data:
+            return self.training.max_steps
+        if self.settings.phases:
+            return sum(phase.epochs for _, phase in self.settings.in_phases()) * self.steps_per_epoch
+        return self._end_of_epochs()
+
+    def _end_of_epochs(self):
+        """Returns the last step of a run that may be resumed on other devices, where a step has more or fewer batches.
+
+        The run's last step until now says how many batches were left of its epochs at the step that it is at.
+        """
+        steps, step = self.training.epochs * self.steps_per_epoch, _newest_step(self.model_dir)
+        if not step or not run_file(self.model_dir).exists():
+            return steps
+        before, last_step = load_training(self.model_dir), read(run_file(self.model_dir)).get("last_step")
+        if not before.epochs or before.max_steps or last_step is None:
+            return steps
+        now = _batches_per_step(self.training)
+        more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
+        return step + math.ceil(((last_step - step) * _batches_per_step(before) + more) / now)
 
 
 def resolve(flags: SimpleNamespace) -> Run:
@@ -152,10 +170,19 @@ def check(run: Run) -> None:
         warn_of_lost_checkpoints(run.model_dir)
 
 
+def _newest_step(model_dir):
+    """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
+    name = newest_checkpoint(model_dir)
+    return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
+
+
+def _batches_per_step(training):
+    return training.accumulate_steps * training.num_replicas
+
+
 def _check_phases(run, earlier):
     """Rejects what would bring a run with phases back into one that it has left: the step says where it is."""
-    name = newest_checkpoint(run.model_dir)
-    step = int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
+    step = _newest_step(run.model_dir)
     if not (step and run.data and earlier.phases and run.settings.phases):
         return
     before = dataclasses.replace(run, training=load_training(run.model_dir))

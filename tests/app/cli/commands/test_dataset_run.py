@@ -95,6 +95,24 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
     assert planned["steps"] == "12: 4 epochs of 3" and "phases" not in planned
 
 
+@pytest.mark.parametrize(
+    ("now", "steps"),
+    [
+        ([], "12: 4 epochs of 3"),
+        (["--accumulate-steps", "3"], "8: the rest of 4 epochs of 1"),  # 5 + 7 / 3
+        (["--replicas", "2"], "9: the rest of 4 epochs of 2"),  # 5 + 7 / 2
+        (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2"),
+        (["--replicas", "2", "--max-steps", "6"], "6: 3 epochs of 2"),
+    ],
+)
+def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, stored, tmp_path):
+    path = tmp_path / "run.json"
+    stored({"epochs": 4})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"last_step": 12}))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+    assert plan("--model-dir", tmp_path, "--resume", *now)["steps"] == steps
+
+
 def test_the_same_dataset_replaces_nothing_of_a_resumed_run(plan, stored, scans, tmp_path):
     stored({"evaluate_every": 1, "keep_best": True}, validation=0.25)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
