@@ -369,7 +369,7 @@ class LoggerExporter(Exporter):
     def __init__(self, *loggers: Logger, name: str = "loggers") -> None:
         self._loggers = loggers
         self._name = name
-        self._logged: str | None = None
+        self._logged: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:
@@ -383,10 +383,12 @@ class LoggerExporter(Exporter):
         eval_result: dict[str, Any],
         is_the_final_export: bool,
     ) -> None:
-        if checkpoint_path != self._logged:  # the last checkpoint is exported twice
+        # The last checkpoint is exported twice, and has other metrics if callbacks have changed its weights meanwhile.
+        evaluation = checkpoint_path, repr(eval_result)  # which may have arrays
+        if evaluation != self._logged:
             for logger in self._loggers:
                 logger.log_evaluation(eval_result)
-            self._logged = checkpoint_path
+            self._logged = evaluation
 
 
 def _keep_checkpoint(directory: str, checkpoint: str, eval_result: dict[str, Any]) -> str:

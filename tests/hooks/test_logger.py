@@ -1,6 +1,7 @@
 """LoggerHook and LoggerExporter: what a training gives loggers."""
 
 import csv
+import math
 
 import numpy as np
 import pytest
@@ -50,6 +51,15 @@ def test_a_line_has_the_means_of_its_steps_and_val_metrics_of_evaluations(classi
     assert [(line["step"], line["epoch"]) for line in lines] == [("6", "1.0"), ("12", "2.0"), ("13", "2.1667")]
     np.testing.assert_allclose(float(lines[1]["loss"]), np.mean(losses.values[6:12]), rtol=1e-6)
     assert float(lines[-1]["val_loss"]) == results["loss"] and all(line["val_accuracy"] for line in lines)
+
+
+def test_a_checkpoint_is_logged_again_only_if_its_metrics_have_changed():
+    logged = Logged()
+    exporter = et.LoggerExporter(logged)
+    for loss in (2.0, 2.0, 1.0, 1.0, math.nan, math.nan):
+        metrics = {"loss": np.float32(loss), "counts": np.arange(2), "global_step": 4}
+        exporter.export(None, "export", "model.ckpt-4", metrics, is_the_final_export=False)
+    assert [line["val_loss"] for _, line in logged.lines] == [2, 1, pytest.approx(math.nan, nan_ok=True)]
 
 
 def test_with_callbacks_a_line_has_the_values_of_its_epoch(classifier, data, batches, tmp_path, warnings):

@@ -153,7 +153,7 @@ def _prepare(run):
     input_fns = (
         build_train_input_fn(run.settings, run.data, run.training),
         build_eval_input_fn(run.settings, choosing, cache),
-        build_eval_input_fn(run.settings, run.data, cache),
+        build_eval_input_fn(run.settings, run.data, None if cache == "memory" else cache),  # it is read once
     )
     say = click.echo if run.task.is_chief and not is_quiet else _say_nothing
     return _Job(run, parts, input_fns, recorder, strategy, every, say)
@@ -438,9 +438,10 @@ class _Recorder(Exporter):
         return self._last.write()
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        if checkpoint_path != self._recorded:
+        evaluation = checkpoint_path, repr(eval_result)  # as in LoggerExporter
+        if evaluation != self._recorded:
             self.add(checkpoint_path, eval_result)
-            self._recorded = checkpoint_path
+            self._recorded = evaluation
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 checkpoint = as_typed(self._run.model_dir, checkpoint_path)
