@@ -41,7 +41,7 @@ class CallbacksHook(EpochHook):
 
     With several EvalSpecs, the first one's logs use the prefix `val_` and the others' use `val_NAME_`. When training
     resumes from a checkpoint, the epoch number follows from the global step; without `steps_per_epoch`, epochs count
-    from 0 again.
+    from 0 again. In the middle of an epoch, callbacks see it begin again, and the learning rate stays the checkpoint's.
 
     Args:
       callbacks: a callback or an iterable of callbacks, from the same Keras (tf_keras or Keras 3) as the model.
@@ -131,10 +131,11 @@ class CallbacksHook(EpochHook):
         self._metrics = dict(metrics)
 
     def end(self, session: Session) -> None:
-        with self._as_in_fit():
-            if self._is_in_epoch and self._step > self._begun_at:
-                self._end_epoch(is_last=True)
-            self._callbacks.on_train_end(self._logs)
+        if not getattr(session, "is_interrupted", False):  # otherwise a later training resumes here
+            with self._as_in_fit():
+                if self._is_in_epoch and self._step > self._begun_at:
+                    self._end_epoch(is_last=True)
+                self._callbacks.on_train_end(self._logs)
         if self._path is not None:
             # The last checkpoint was saved before the callbacks ran, and they may have changed weights since.
             wait_for(self._saver)
@@ -144,7 +145,15 @@ class CallbacksHook(EpochHook):
         self._is_in_epoch, self._begun_at = True, self._step  # training may resume in the middle of an epoch
         self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
         self._reset_metrics()
+        rate = self._learning_rate()
         self._callbacks.on_epoch_begin(self._epoch)
+        # The rate of a checkpoint inside this epoch is set already: a schedule that multiplies it would do so twice.
+        if self._step > self._first_step and self._learning_rate() != rate:
+            self._model.optimizer.learning_rate = rate
+
+    def _learning_rate(self) -> float | None:
+        rate = self._adapter.learning_rate(self._model.optimizer)
+        return None if rate is None else float(rate)
 
     def _end_epoch(self, is_last: bool) -> None:
         if is_last:

@@ -163,6 +163,22 @@ def test_epochs_of_given_length_end_calls_of_several_steps_also_on_restart(class
     assert train(4 * STEPS, epochs=0) == [("epoch begin", 3), ("train_batch begin", 1)]
 
 
+@pytest.mark.parametrize("keras", ["tf_keras", "keras"])
+def test_a_restart_inside_an_epoch_keeps_the_rate_that_it_began_with(keras, data, batches, tmp_path):
+    kerases = importlib.import_module(keras)
+
+    def train(max_steps):
+        halves = kerases.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+        estimator = et.model_to_estimator(model_of(keras), model_dir=tmp_path)
+        estimator.train(batches(data, 16, None), hooks=[et.CallbacksHook(halves, 3)], max_steps=max_steps)
+        (rate,) = (
+            name for name in estimator.get_variable_names() if name.startswith("estimator_hyperparameters/learning")
+        )
+        return float(estimator.get_variable_value(rate))
+
+    assert [train(max_steps) for max_steps in (1, 2, 4, 5, 6, 7)] == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
+
+
 def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp_path):
     class Freezes(keras.callbacks.Callback):
         """From the second epoch on nothing moves; at the end all weights are ones."""

@@ -139,7 +139,12 @@ class FunctionSession:
 
     As in a v1 graph, a global step fetched together with the step is the one before the update, one less than the
     variable; hooks that need the new value fetch it on its own.
+
+    Attributes:
+      is_interrupted: whether a hook stops the training for a later one to resume.
     """
+
+    is_interrupted = False
 
     def __init__(
         self,

@@ -102,6 +102,8 @@ class StopOnSignal(SavingHook):
     def after_run(self, run_context, run_values):
         if self.received:
             run_context.request_stop()  # checkpoint hooks save at the end of the session
+            if isinstance(self._training, FunctionSession):
+                self._training.is_interrupted = True
 
     def end(self, session):
         if self._sums is None:

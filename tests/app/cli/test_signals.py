@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import pty
 import re
@@ -321,6 +322,36 @@ def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command
     assert stopping == f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once"
     assert re.fullmatch(f"estimator_train: {said.format(name=number.name)}", stopped)
     assert not (tmp_path / "run" / "training.json").exists()
+
+
+INTERRUPTING = """
+import os, pathlib, signal
+import tf_keras as keras
+
+class Interrupts(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def on_train_end(self, logs=None):
+        pathlib.Path("ended").touch()
+
+def callbacks():
+    return [Interrupts(), keras.callbacks.EarlyStopping("loss", patience=99, restore_best_weights=True)]
+"""
+
+
+def test_a_signal_leaves_the_rest_of_an_epoch_to_the_run_that_resumes(command, own_flags, tmp_path):
+    (tmp_path / "interrupting.py").write_text(INTERRUPTING)
+    flags = ["--model-dir", "run", "--max-steps", "1000", "--evaluate-every", "4", "--quiet"]
+    code, _, errors = command(*own_flags, *flags, "--callbacks", "interrupting.py:callbacks")
+    assert code == 130, errors
+    assert (tmp_path / "run" / "timing.json").exists()
+    assert not (tmp_path / "ended").exists()
+    step = int(re.search(r"model\.ckpt-(\d+) saved", errors).group(1))
+    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    evaluated = [json.loads(line)["step"] for line in lines]
+    assert evaluated == list(range(4, step + 1, 4))
 
 
 @pytest.mark.parametrize("name", ["csv", "mlflow", "wandb"])
