@@ -115,6 +115,8 @@ def without_downloads(dataset: str):
             from estimator_train.app.datasets.tfds import TfdsDataset
 
             stack.enter_context(tensorflow_datasets.testing.mock_data(num_examples=8))
-            for name in ("train_examples", "eval_examples"):  # the pretended dataset does not know its splits
-                stack.enter_context(mock.patch.object(TfdsDataset, name, 8))
+            held_out = property(lambda dataset: 8 if dataset.validation_split else 0)
+            counts = {"train_examples": 8, "eval_examples": 8, "validation_examples": held_out}
+            # The pretended dataset does not know its splits.
+            stack.enter_context(mock.patch.multiple(TfdsDataset, **counts))
         yield
