@@ -217,7 +217,7 @@ def _imbalance(data):
 
 def _checkpoints(training):
     numbers = sorted({training.save_checkpoints_steps, training.evaluate_every} - {None})
-    every = " and ".join(f"every {number} steps" for number in numbers)
+    every = ", ".join(f"every {number} steps" for number in numbers if all(number % n or number == n for n in numbers))
     return f"{every or 'every 10 minutes'} and at the end"
 
 

@@ -95,7 +95,7 @@ def test_several_batches_make_a_step(planned):
 def test_evaluations_say_what_they_decide(planned):
     lines = planned({"evaluate_every": 6, "save_checkpoints_steps": 4, "keep_best": True, "monitor": "macro_f1:max"})
     assert lines["evaluation"] == "every 6 steps and at the end; the checkpoint of the best macro_f1 is kept"
-    assert lines["checkpoints"] == "every 2 steps and at the end"
+    assert lines["checkpoints"] == "every 4 steps, every 6 steps and at the end"
 
 
 def test_evaluations_of_several_workers_need_an_evaluator(planned, monkeypatch):
