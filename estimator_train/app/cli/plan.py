@@ -141,7 +141,8 @@ def _steps(run):
         return "until the data ends"
     if run.data is None:
         return run.last_step
-    if run.training.epochs and run.last_step != run.training.epochs * run.steps_per_epoch:
+    of_all = (run.training.epochs or 0) * run.steps_per_epoch
+    if of_all and not run.finds_rate and run.last_step != of_all:
         return f"{run.last_step}: the rest of {run.training.epochs} epochs of {run.steps_per_epoch}"
     epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
     return f"{run.last_step}: {epochs} epoch{'s' * (epochs != '1')} of {run.steps_per_epoch}"
