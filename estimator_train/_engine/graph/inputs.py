@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.distribution.replica_input import call_input_fn, distribute_in_graph
 from estimator_train._engine.input_fns.protocols import changed, without_changes
 from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
@@ -92,9 +93,12 @@ def _input_context(mode: str, config: RunConfig) -> tf.distribute.InputContext:
     """Returns the InputContext of a single process, or of one of several workers with parameter servers."""
     if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
         return tf.distribute.InputContext()
+    # Not `global_id_in_cluster`, as in tf.estimator: it also counts an evaluator that the cluster lists.
+    jobs = [job for job in (TaskType.CHIEF, TaskType.MASTER, TaskType.WORKER) if job in config.cluster_spec.jobs]
+    pipelines = [(job, index) for job in jobs for index in config.cluster_spec.task_indices(job)]
     return tf.distribute.InputContext(
         num_input_pipelines=config.num_worker_replicas,
-        input_pipeline_id=config.global_id_in_cluster,
+        input_pipeline_id=pipelines.index((config.task_type, config.task_id)),
         num_replicas_in_sync=config.num_worker_replicas,
     )
 

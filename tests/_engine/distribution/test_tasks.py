@@ -182,8 +182,9 @@ def test_an_evaluator_moves_to_the_next_checkpoint_if_its_own_is_deleted(monkeyp
     )
 
 
-def test_each_training_process_gets_its_share_of_the_input(monkeypatch, tmp_path):
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
+@pytest.mark.parametrize("others", [{}, {"evaluator": ["127.0.0.1:5"]}])
+def test_each_training_process_gets_its_share_of_the_input(others, monkeypatch, tmp_path):
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"], **others}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
     contexts = []
 
