@@ -55,6 +55,17 @@ def test_an_estimator_of_tensorflow_1_keeps_its_interface(tmp_path):
         et.add_metrics(et.Estimator(model_fn), pairs).export_savedmodel()
 
 
+def test_added_metrics_are_in_the_export_and_in_the_model_fn(tmp_path):
+    estimator = et.add_metrics(et.Estimator(model_fn, tmp_path / "run").train(input_fn, steps=1), pairs)
+    outer = et.Estimator(estimator.model_fn, tmp_path / "run")
+    assert outer.evaluate(input_fn)["mae"] == pytest.approx((1 + 2 + 2) / 3)
+    supervised = et.experimental.build_raw_supervised_input_receiver_fn(tf.zeros([1]), tf.zeros([1]))
+    folder = estimator.export_saved_model(tmp_path / "export", supervised, experimental_mode=et.ModeKeys.EVAL)
+    with v1.Session(graph=tf.Graph()) as session:
+        outputs = v1.saved_model.load(session, ["eval"], folder.decode()).signature_def["eval"].outputs
+    assert {"metrics/mae/value", "metrics/mae/update_op", "metrics/mean/value"} <= set(outputs)
+
+
 def test_keras_metrics_can_be_added_and_take_a_models_name(tmp_path):
     estimator = et.Estimator(model_fn, tmp_path).train(input_fn, steps=1)
     results = et.add_metrics(estimator, keras_metrics).evaluate(input_fn)

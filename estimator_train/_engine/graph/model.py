@@ -35,7 +35,6 @@ from estimator_train._engine.signatures import signatures
 from estimator_train._engine.types import (
     InputFn,
     MetricFn,
-    MetricPair,
     Nest,
     Params,
     PredictFunctions,
@@ -154,11 +153,10 @@ class GraphModel(PreparedModel):
         specs = []
 
         def build(features: Nest, labels: Nest) -> None:
-            spec = self.call(features, None if mode == ModeKeys.PREDICT else labels, mode, config, params)
+            spec = self._called(features, None if mode == ModeKeys.PREDICT else labels, mode, config, params)
             if mode == ModeKeys.EVAL:
-                parts = {"features": features, "labels": labels, "predictions": spec.predictions}
                 own_locals = v1.local_variables()
-                spec = _with_loss_metric(spec, metrics_of(self._metric_fns, parts, config))
+                spec = _with_loss_metric(self._with_added_metrics(spec, features, labels, config))
                 spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
             specs.append(spec)
 
@@ -197,6 +195,8 @@ class GraphModel(PreparedModel):
                 outputs = spec.export_outputs or {} if mode == ModeKeys.PREDICT else supervised_outputs(spec)
                 if checkpoint_path is None and self._warm_start_from is not None:
                     warm_start.apply(self._warm_start_from, layer_variables)
+                if spec.train_op is not None:
+                    private_tensorflow.add_train_op(builder, spec.train_op)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
                 saver = saver if isinstance(saver, v1.train.Saver) else Saver(checkpoint_path)
                 meta_graph = {
@@ -221,9 +221,21 @@ class GraphModel(PreparedModel):
     def call(self, features: Nest, labels: Nest, mode: str, config: RunConfig, params: Params) -> EstimatorSpec:
         """Calls model_fn in the default graph, with the arguments that it accepts, and returns its `EstimatorSpec`.
 
+        In evaluation, it has the metrics of `with_metrics`, too.
+
         Raises:
           ValueError: If it returns anything else, or does not take labels although there are some.
         """
+        spec = self._called(features, labels, mode, config, params)
+        return self._with_added_metrics(spec, features, labels, config) if mode == ModeKeys.EVAL else spec
+
+    def _with_added_metrics(
+        self, spec: EstimatorSpec, features: Nest, labels: Nest, config: RunConfig
+    ) -> EstimatorSpec:
+        parts = {"features": features, "labels": labels, "predictions": spec.predictions}
+        return spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
+
+    def _called(self, features: Nest, labels: Nest, mode: str, config: RunConfig, params: Params) -> EstimatorSpec:
         if labels is not None and "labels" not in self._names:
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
         offered = {"features": features, "labels": labels, "mode": mode, "params": params, "config": config}
@@ -235,20 +247,19 @@ class GraphModel(PreparedModel):
         return spec
 
 
-def _with_loss_metric(spec: EstimatorSpec, added: dict[str, MetricPair]) -> EstimatorSpec:
-    """Returns `spec` with the metrics `added` and the mean of the batches' losses among its metrics.
+def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
+    """Returns `spec` with the mean of the batches' losses among its metrics.
 
     Raises:
       ValueError: If a metric has a name that evaluation results reserve.
     """
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
-        if name in spec.eval_metric_ops.keys() | added.keys():
+        if name in spec.eval_metric_ops:
             raise ValueError(
                 f'Metric with name "{name}" is not allowed, because Estimator already defines a default metric with '
                 "the same name."
             )
-    metrics = spec.eval_metric_ops | added
-    metrics["loss"] = v1.metrics.mean(spec.loss)
+    metrics = spec.eval_metric_ops | {"loss": v1.metrics.mean(spec.loss)}
     update = tf.group(*(update for _, update in metrics.values()))
     return spec._replace(eval_metric_ops={name: (value, update) for name, (value, _) in metrics.items()})
 

@@ -17,6 +17,11 @@ def run_after(op: tf.Operation, earlier: list[tf.Operation]) -> None:
     op._add_control_inputs(earlier)
 
 
+def add_train_op(builder: tf.compat.v1.saved_model.Builder, train_op: tf.Operation | tf.Tensor) -> None:
+    """Adds `train_op` to the collection of the default graph in which who loads a SavedModel looks for it."""
+    builder._add_train_op(train_op)
+
+
 def reduces_by_collectives(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether a MirroredStrategy reduces by collective ops, its default; no public name reveals it."""
     from tensorflow.python.distribute.cross_device_ops import CollectiveAllReduce

@@ -843,8 +843,14 @@ def test_all_modes_are_exported_together(make_estimator, tmp_path):
         assert {"loss", "metrics/mean/value", "metrics/mean/update_op"} <= set(outputs)
     for tag in ("train", "serve"):
         with v1.Session(graph=tf.Graph()) as session:
-            v1.saved_model.load(session, [tag], folder.decode())
+            meta = v1.saved_model.load(session, [tag], folder.decode())
             assert session.run("w/Read/ReadVariableOp:0") == 1.5
+            train_ops = v1.get_collection("saved_model_train_op")
+            assert len(train_ops) == (tag == "train")
+            if train_ops:
+                x, label = (meta.signature_def[tag].inputs[name].name for name in ("x", "label"))
+                session.run(train_ops, {x: [2.0, 4.0], label: [0.0]})
+                assert session.run("w/Read/ReadVariableOp:0") != 1.5
 
 
 def test_an_export_that_fails_leaves_nothing(make_estimator, tmp_path):
