@@ -59,7 +59,8 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
         savers = v1.get_collection(v1.GraphKeys.SAVERS)
         is_keras = bool(savers) and isinstance(savers[0], ObjectSaver)
         # The saver used for training cannot be shared: it keeps track of its checkpoints and deletes the oldest.
-        self._saver = savers[0] if is_keras else v1.train.Saver(v1.global_variables())
+        saved = [*v1.global_variables(), *v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)]  # mutable tables, too
+        self._saver = savers[0] if is_keras else v1.train.Saver(saved)
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._iterations = 0
