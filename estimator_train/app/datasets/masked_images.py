@@ -138,8 +138,14 @@ def _read(sample, image_size):
     size = image_size[::-1]
     with _open(sample.image) as file:
         file.draft("RGB", size)  # decodes a JPEG at 1/8, 1/4 or 1/2 of its size if that is enough
-        image = file.convert("RGB").resize(size, _BILINEAR)
+        image = _in_8_bits(file).convert("RGB").resize(size, _BILINEAR)
     return image, [_read_mask(path, size) for path in sample.masks]
+
+
+def _in_8_bits(image):
+    if image.mode.startswith("I"):  # a PNG of 16 bits, which Pillow would clip at 255
+        return Image.fromarray((np.asarray(image) // 256).astype(np.uint8))
+    return image
 
 
 def _read_mask(path, size):

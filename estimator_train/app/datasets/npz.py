@@ -178,8 +178,15 @@ def _check_member(archive, name):
 def _check(path, x_name, x, y_name, y):
     if x.ndim not in (3, 4) or x.shape[3:] not in ((), (1,), (3,)):
         raise ValueError(f"{path}: {x_name} must be images of shape (n, height, width[, 1 or 3]), got {x.shape}")
-    if x.dtype.kind not in "buif" or x.dtype.itemsize > 8 or 0 in x.shape[1:3]:  # TensorFlow has no long doubles
+    if x.dtype.kind not in "uif" or x.dtype.itemsize > 8 or 0 in x.shape[1:3]:  # TensorFlow has no long doubles
         raise ValueError(f"{path}: {x_name} must be images of integers or floats, got {x.dtype} of shape {x.shape}")
+    largest = 1 if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+    is_wide = x.dtype.kind != "f" and x.dtype.itemsize > 2
+    if x.size and not (x.min() >= 0 and x.max() <= largest and not (is_wide and x.max() < 2**16)):
+        raise ValueError(
+            f"{path}: {x_name} has {x.dtype} from {x.min():g} to {x.max():g}; store integers whose type's largest "
+            "value is white, such as uint8, or floats from 0 to 1"
+        )
     if y.ndim != 1 or y.dtype.kind not in "iu" or (y.size and y.min() < 0):
         raise ValueError(f"{path}: {y_name} must be class indices of shape (n,), got {y.dtype} of shape {y.shape}")
     if len(x) != len(y) or not len(x):

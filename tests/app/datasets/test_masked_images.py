@@ -83,6 +83,17 @@ def test_masks_of_ones_and_of_255_are_alike(folder):
     np.testing.assert_array_equal(arrays_of(folder)[0][1], expected)
 
 
+def test_an_image_of_16_bits_is_read_as_one_of_8(folder):
+    page = folder / "images" / "page-0000.jpeg"
+    gray = np.asarray(Image.open(page).convert("L"))
+    page.unlink()
+    page = page.with_suffix(".png")
+    Image.fromarray(gray).save(page)
+    expected = arrays_of(folder)[0][0]
+    Image.fromarray(gray.astype(np.uint16) * 256 + 255).save(page)
+    np.testing.assert_array_equal(arrays_of(folder)[0][0], expected)
+
+
 def test_files_that_cannot_be_read_are_skipped(folder):
     page = folder / "images" / "page-0001.jpeg"
     page.write_bytes(page.read_bytes()[:2000])
