@@ -31,6 +31,18 @@ def test_a_recipe_is_trained_and_gone_on_with(command, tmp_path):
     assert output.startswith("evaluated runs/unet3d/model.ckpt-3: loss")
 
 
+def test_a_recipe_that_counts_epochs_keeps_its_number_of_replicas(command, tmp_path):
+    folder = tmp_path / "runs" / "unet3d"
+    folder.mkdir(parents=True)
+    run = {"settings": {"recipe": "unet3d", "volume": 8}, "training": {"gpus": None, "replicas": 2}}
+    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    again = ["--model-dir", folder, "--resume", "--dry-run"]
+    code, _, errors = command(*again, "--replicas", 3)
+    assert code == 2 and "the run has had 2 replicas until now, and would have 3; resume with as many" in errors
+    assert [command(*again, *flags)[0] for flags in ([], ["--replicas", 3, "--max-steps", 5])] == [0, 0]
+
+
 def test_wrong_settings_leave_nothing_behind(command, tmp_path):
     code, _, errors = command("--recipe", "unet3d", "--volume", 7)
     assert code == 2

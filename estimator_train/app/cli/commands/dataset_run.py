@@ -63,11 +63,15 @@ class Run:
     variables: dict[str, str]
     missing: str | None = None
 
+    @property
+    def batches_per_step(self) -> int:
+        """Number of batches, over all replicas, that one global step takes."""
+        return self.training.accumulate_steps * self.training.num_replicas
+
     @functools.cached_property
     def steps_per_epoch(self) -> int | None:
         """Number of global steps in one pass over the training data; None for an input_fn."""
-        batches = _batches_per_step(self.training)
-        return self.data and math.ceil(self.data.train_examples / (self.settings.batch_size * batches))
+        return self.data and math.ceil(self.data.train_examples / (self.settings.batch_size * self.batches_per_step))
 
     @functools.cached_property
     def last_step(self) -> int | None:
@@ -88,12 +92,12 @@ class Run:
         steps, step = self.training.epochs * self.steps_per_epoch, _newest_step(self.model_dir)
         if not step or not run_file(self.model_dir).exists():
             return steps
-        before, last_step = load_training(self.model_dir), read(run_file(self.model_dir)).get("last_step")
-        if not before.epochs or before.max_steps or last_step is None:
+        before, stored = load_training(self.model_dir), read(run_file(self.model_dir))
+        if not before.epochs or before.max_steps or "batches_per_step" not in stored:
             return steps
-        now = _batches_per_step(self.training)
+        now = self.batches_per_step
         more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
-        return step + math.ceil(((last_step - step) * _batches_per_step(before) + more) / now)
+        return step + math.ceil(((stored["last_step"] - step) * stored["batches_per_step"] + more) / now)
 
 
 def resolve(flags: SimpleNamespace) -> Run:
@@ -174,10 +178,6 @@ def _newest_step(model_dir):
     """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
     name = newest_checkpoint(model_dir)
     return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
-
-
-def _batches_per_step(training):
-    return training.accumulate_steps * training.num_replicas
 
 
 def _check_phases(run, earlier):

@@ -13,7 +13,13 @@ from estimator_train._engine.host.paths import absolute
 from estimator_train.app import models, recipes
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.conflicts import flag_of
-from estimator_train.app.cli.directories import check_place, model_dir_of, run_file, warn_of_lost_checkpoints
+from estimator_train.app.cli.directories import (
+    check_place,
+    model_dir_of,
+    newest_checkpoint,
+    run_file,
+    warn_of_lost_checkpoints,
+)
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.run_file import check_same, read
@@ -65,8 +71,21 @@ def check(run: RecipeRun) -> None:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
     check_place(run.model_dir, is_new=not run.resume)
     if run_file(run.model_dir).exists():
-        check_same(run.settings, read(run_file(run.model_dir))["settings"], run.model_dir)
+        earlier = read(run_file(run.model_dir))
+        check_same(run.settings, earlier["settings"], run.model_dir)
+        if newest_checkpoint(run.model_dir) and not run.settings.get("max_steps"):
+            _check_epochs(run, earlier.get("training", {}))
     warn_of_lost_checkpoints(run.model_dir)
+
+
+def _check_epochs(run, before):
+    """Rejects another number of replicas, on which an epoch has another number of steps: a recipe counts these."""
+    number, was = (each.get("gpus") or each.get("replicas") or 1 for each in (run.replicas, before))
+    if number != was:
+        raise click.ClickException(
+            f"the epochs of the recipe {run.recipe} would end at other steps: the run has had {was} replicas until "
+            f"now, and would have {number}; resume with as many as before, or give --max-steps"
+        )
 
 
 def show(run: RecipeRun) -> None:

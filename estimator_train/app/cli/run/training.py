@@ -261,6 +261,7 @@ def _save_run_file(run, strategy):
             dataclasses.asdict(run.settings),
             training=dataclasses.asdict(run.training),
             last_step=run.last_step,
+            batches_per_step=run.batches_per_step,
             data=counts,
             **provenance(strategy),
         )

@@ -108,7 +108,7 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
 def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, stored, tmp_path):
     path = tmp_path / "run.json"
     stored({"epochs": 4})
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"last_step": 12}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"last_step": 12, "batches_per_step": 1}))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
     assert plan("--model-dir", tmp_path, "--resume", *now)["steps"] == steps
 
