@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.graph import optimizers
+from estimator_train._engine.graph import optimizers, private_tensorflow
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train.export import ExportOutput, PredictOutput
+from estimator_train.heads import checks
 from estimator_train.heads.keys import MetricKeys
 
 v1 = tf.compat.v1
@@ -146,6 +147,8 @@ class Head(abc.ABC):
                 if metrics is None:
                     raise ValueError(f"{type(self).__name__}.update_metrics must return the metrics, not None")
                 return EstimatorSpec(mode, predictions, loss, eval_metric_ops=metrics)
+        if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            private_tensorflow.set_loss_reduction(checks.v1_reduction(self.loss_reduction))
         self._summarize(MetricKeys.LOSS, loss)
         if regularization_losses:
             self._summarize(MetricKeys.LOSS_REGULARIZATION, tf.add_n(regularization_losses))

@@ -54,6 +54,25 @@ def test_a_head_of_ones_own_makes_every_spec(run, evaluate):
     assert run(spec.train_op, logits).tolist() == [[0.0, 1.0]]
 
 
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, v1.train.GradientDescentOptimizer])
+@pytest.mark.parametrize(("reduction", "moved"), [("sum", 4.0), ("sum_over_batch_size", 2.0)])
+def test_a_heads_reduction_says_how_replicas_gradients_are_joined(reduction, moved, optimizer, mirrored, tmp_path):
+    class Own(SumHead):
+        loss_reduction = reduction
+
+    def model_fn(features, labels, mode):
+        weight = v1.get_variable("weight", initializer=0.0)
+        logits = weight * features
+        return Own().create_estimator_spec(
+            {}, mode, logits, optimizer=optimizer(1.0), trainable_variables=v1.trainable_variables()
+        )
+
+    config = RunConfig(tmp_path, train_distribute=mirrored(2))
+    estimator = Estimator(model_fn, config=config)
+    estimator.train(lambda: tf.data.Dataset.from_tensors(tf.ones([2, 1])).repeat(), steps=1)
+    assert estimator.get_variable_value("weight") == -moved
+
+
 class HuberHead(Head):  # as in the docstring
     name, logits_dimension, loss_reduction = None, 1, "sum_over_batch_size"
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.graph import optimizers
+from estimator_train._engine.graph import optimizers, private_tensorflow
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.export import ClassificationOutput
 from estimator_train.heads import checks, classes
@@ -118,12 +118,15 @@ def create_estimator_spec_train_op(
 ) -> tf.Operation | tf.Tensor:
     """Returns the train_op of a head's EstimatorSpec; see `Head.create_estimator_spec` for the arguments.
 
-    head_name and loss_reduction are ignored: gradients are averaged over the replicas of a strategy.
+    head_name is ignored. The gradients of a strategy's replicas are added up if loss_reduction is "sum", and averaged
+    otherwise.
 
     Raises:
       ValueError: If not exactly one of optimizer and train_op_fn is given, or another argument is invalid.
     """
-    del head_name, loss_reduction
+    del head_name
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        private_tensorflow.set_loss_reduction(checks.v1_reduction(loss_reduction))
     return train_op(regularized_training_loss, optimizer, trainable_variables, train_op_fn, update_ops)
 
 
