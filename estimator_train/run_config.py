@@ -136,7 +136,7 @@ class RunConfig:
     task_type = _Fact[str]("One of `TaskType`.")
     task_id = _Fact[int]("Index of the task among the tasks of its type.")
     global_id_in_cluster = _Fact[int | None](
-        "Index among all tasks except evaluators: the chief first, then workers, then parameter servers."
+        "Index among all tasks of the cluster: the chief first, parameter servers last, others by their jobs' names."
     )
     is_chief = _Fact[bool]("Whether this task writes checkpoints and event files.")
     num_worker_replicas = _Fact[int]("Number of tasks that train, including the chief.")

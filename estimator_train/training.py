@@ -182,7 +182,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     log.info(
         "Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
         "determined based on RunConfig arguments: save_checkpoints_steps %s or save_checkpoints_secs %s.",
-        trainer.config.save_checkpoints_steps,
+        " and ".join(map(str, trainer.config._checkpoint_steps)) or None,
         trainer.config.save_checkpoints_secs,
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
@@ -334,7 +334,8 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         """Evaluates the end of an epoch that a callback has cut short, as fit does."""
         path = self._estimator._newest_checkpoint()
         evaluated = [evaluation.checkpoint for evaluation in self._evaluations]
-        is_over = not getattr(session, "is_interrupted", False)
+        is_last = global_step_value == self._train_spec.max_steps
+        is_over = is_last or not getattr(session, "is_interrupted", False)
         if self._started and is_over and self._epoch_hooks and path not in evaluated:
             self._evaluate(self._evaluations, path, global_step_value)
 

@@ -131,7 +131,8 @@ class CallbacksHook(EpochHook):
         self._metrics = dict(metrics)
 
     def end(self, session: Session) -> None:
-        if not getattr(session, "is_interrupted", False):  # otherwise a later training resumes here
+        resumes_later = getattr(session, "is_interrupted", False) and self._step < self._last_step
+        if not resumes_later:
             with self._as_in_fit():
                 if self._is_in_epoch and self._step > self._begun_at:
                     self._end_epoch(is_last=True)

@@ -191,7 +191,12 @@ class GraphModel(PreparedModel):
             with _new_graph(config, None):
                 receiver = receiver_fn()
                 with warm_start.noting_layer_variables() as layer_variables:
-                    spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
+                    labels = getattr(receiver, "labels", None)
+                    spec = self._called(receiver.features, labels, mode, config, params)
+                if mode == ModeKeys.EVAL:
+                    own_locals = v1.local_variables()
+                    spec = self._with_added_metrics(spec, receiver.features, labels, config)
+                    spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
                 outputs = spec.export_outputs or {} if mode == ModeKeys.PREDICT else supervised_outputs(spec)
                 if checkpoint_path is None and self._warm_start_from is not None:
                     warm_start.apply(self._warm_start_from, layer_variables)

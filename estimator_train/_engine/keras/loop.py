@@ -276,7 +276,7 @@ class Loop:
         With `at`, it becomes the last element of a vector, after that many elements of earlier steps.
         """
         shape = value.shape if at is None else tf.TensorShape([None])
-        # What grows or may be large is on the host, which puts it together; a scalar is where the step computes it.
+        # The host puts together what grows and the parts of a batch. Anything else is where the step computes it.
         device = None if at is None and not name.startswith(step_outputs.BATCH) else self._host
 
         def make() -> tf.Variable:

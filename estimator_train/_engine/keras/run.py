@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 import weakref
@@ -181,4 +182,6 @@ class StepRunner:
         for every, first in logged if has_log_lines else ():
             if every:
                 counts.append(int(every) - (done - first) % int(every))
-        return int(min(*counts, _MANY)), max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
+        return math.ceil(min(*counts, _MANY)), max(
+            _AUTOMATIC_SECONDS - self._step_seconds, 0
+        ) if is_automatic else _LONG

@@ -10,20 +10,18 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.dataset import About, Dataset, count_classes, split_rows, stratified_rows
 
-if TYPE_CHECKING:
-    pass
-
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
 
 _MOST_CLASSES = 100_000  # each has an output of the model
+_WHITE = 1.01  # resizing may overshoot 1
 _MOST_TIMES = 1100  # by which deflate makes data smaller, at most
 
 
@@ -180,11 +178,12 @@ def _check(path, x_name, x, y_name, y):
         raise ValueError(f"{path}: {x_name} must be images of shape (n, height, width[, 1 or 3]), got {x.shape}")
     if x.dtype.kind not in "uif" or x.dtype.itemsize > 8 or 0 in x.shape[1:3]:  # TensorFlow has no long doubles
         raise ValueError(f"{path}: {x_name} must be images of integers or floats, got {x.dtype} of shape {x.shape}")
-    largest = 1 if x.dtype.kind == "f" else np.iinfo(x.dtype).max
-    is_wide = x.dtype.kind != "f" and x.dtype.itemsize > 2
-    if x.size and not (x.min() >= 0 and x.max() <= largest and not (is_wide and x.max() < 2**16)):
+    # Floats from 0 to 255, or integers wider than their values, would become white or black images.
+    least, most = (float(x.min()), float(x.max())) if x.size else (0, 0)
+    is_wide = x.dtype.kind != "f" and x.dtype.itemsize > 2 and 0 < most < 2**16
+    if is_wide or not math.isfinite(least + most) or (x.dtype.kind == "f" and least >= 0 and most > _WHITE):
         raise ValueError(
-            f"{path}: {x_name} has {x.dtype} from {x.min():g} to {x.max():g}; store integers whose type's largest "
+            f"{path}: {x_name} has {x.dtype} from {least:g} to {most:g}; store integers whose type's largest "
             "value is white, such as uint8, or floats from 0 to 1"
         )
     if y.ndim != 1 or y.dtype.kind not in "iu" or (y.size and y.min() < 0):

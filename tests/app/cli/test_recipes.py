@@ -32,15 +32,17 @@ def test_a_recipe_is_trained_and_gone_on_with(command, tmp_path):
 
 
 def test_a_recipe_that_counts_epochs_keeps_its_number_of_replicas(command, tmp_path):
-    folder = tmp_path / "runs" / "unet3d"
+    folder = tmp_path / "runs" / "cyclegan"
     folder.mkdir(parents=True)
-    run = {"settings": {"recipe": "unet3d", "volume": 8}, "training": {"gpus": None, "replicas": 2}}
+    run = {"settings": {"recipe": "cyclegan", "epochs": 8}, "training": {"gpus": None, "replicas": 2}}
     (folder / "run.json").write_text(json.dumps(run))
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
     again = ["--model-dir", folder, "--resume", "--dry-run"]
     code, _, errors = command(*again, "--replicas", 3)
     assert code == 2 and "the run has had 2 replicas until now, and would have 3; resume with as many" in errors
     assert [command(*again, *flags)[0] for flags in ([], ["--replicas", 3, "--max-steps", 5])] == [0, 0]
+    (folder / "run.json").write_text(json.dumps(run | {"settings": {"recipe": "unet3d", "volume": 8}}))
+    assert command(*again, "--replicas", 3)[0] == 0  # it has steps only
 
 
 def test_wrong_settings_leave_nothing_behind(command, tmp_path):

@@ -325,13 +325,14 @@ def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command
 
 
 INTERRUPTING = """
-import os, pathlib, signal
+import os, pathlib, signal, time
 import tf_keras as keras
 
 class Interrupts(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if int(self.model.optimizer.iterations) == 6:
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)  # until the thread that notices it has run
 
     def on_train_end(self, logs=None):
         pathlib.Path("ended").touch()

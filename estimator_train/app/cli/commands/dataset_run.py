@@ -92,12 +92,16 @@ class Run:
         steps, step = self.training.epochs * self.steps_per_epoch, _newest_step(self.model_dir)
         if not step or not run_file(self.model_dir).exists():
             return steps
-        before, stored = load_training(self.model_dir), read(run_file(self.model_dir))
-        if not before.epochs or before.max_steps or "batches_per_step" not in stored:
+        stored = read(run_file(self.model_dir))
+        if "batches_per_step" not in stored or stored["data"]["train"] != self.data.train_examples:
+            return steps
+        before = load_training(self.model_dir)
+        if not before.epochs or before.max_steps:
             return steps
         now = self.batches_per_step
         more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
-        return step + math.ceil(((stored["last_step"] - step) * stored["batches_per_step"] + more) / now)
+        left = (stored["last_step"] - step) * stored["batches_per_step"] + more
+        return step + max(math.ceil(left / now), 0)
 
 
 def resolve(flags: SimpleNamespace) -> Run:

@@ -73,7 +73,7 @@ def check(run: RecipeRun) -> None:
     if run_file(run.model_dir).exists():
         earlier = read(run_file(run.model_dir))
         check_same(run.settings, earlier["settings"], run.model_dir)
-        if newest_checkpoint(run.model_dir) and not run.settings.get("max_steps"):
+        if "epochs" in known and not run.settings.get("max_steps") and newest_checkpoint(run.model_dir):
             _check_epochs(run, earlier.get("training", {}))
     warn_of_lost_checkpoints(run.model_dir)
 

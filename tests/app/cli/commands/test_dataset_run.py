@@ -103,12 +103,14 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
         (["--replicas", "2"], "9: the rest of 4 epochs of 2"),  # 5 + 7 / 2
         (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2"),
         (["--replicas", "2", "--max-steps", "6"], "6: 3 epochs of 2"),
+        (["--replicas", "8", "--epochs", "1"], "5: the rest of 1 epochs of 1"),
     ],
 )
 def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, stored, tmp_path):
     path = tmp_path / "run.json"
     stored({"epochs": 4})
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"last_step": 12, "batches_per_step": 1}))
+    about = {"last_step": 12, "batches_per_step": 1, "data": {"train": 12}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | about))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
     assert plan("--model-dir", tmp_path, "--resume", *now)["steps"] == steps
 
