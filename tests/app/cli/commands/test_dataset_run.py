@@ -43,6 +43,22 @@ def stored(scans, tmp_path):
 
 
 @pytest.fixture
+def started(stored, tmp_path):
+    """Writes a run of 4 epochs that has begun with `train` examples, and is at step 5."""
+
+    def started(train):
+        path = stored({"epochs": 4})
+        about = {"last_step": train, "batches_per_step": 1, "data": {"train": train}}
+        with open(path) as file:
+            run = json.load(file) | about
+        with open(path, "w") as file:
+            json.dump(run, file)
+        (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+
+    return started
+
+
+@pytest.fixture
 def plan(command):
     def plan(*arguments):
         code, output, errors = command(*arguments, "--dry-run")
@@ -106,13 +122,14 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
         (["--replicas", "8", "--epochs", "1"], "5: the rest of 1 epochs of 1"),
     ],
 )
-def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, stored, tmp_path):
-    path = tmp_path / "run.json"
-    stored({"epochs": 4})
-    about = {"last_step": 12, "batches_per_step": 1, "data": {"train": 12}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | about))
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, started, tmp_path):
+    started(train=12)
     assert plan("--model-dir", tmp_path, "--resume", *now)["steps"] == steps
+
+
+def test_a_run_resumed_on_more_data_trains_epochs_of_all(plan, started, tmp_path):
+    started(train=8)
+    assert plan("--model-dir", tmp_path, "--resume")["steps"] == "12: 4 epochs of 3"
 
 
 def test_the_same_dataset_replaces_nothing_of_a_resumed_run(plan, stored, scans, tmp_path):
