@@ -32,6 +32,8 @@ class Loop:
       global_step: an int64 variable that counts the steps, or None.
     """
 
+    _counts_on_host = False  # whether a call counts and decides on the host, wherever the model is
+
     def __init__(self, program: StepProgram, strategy: tf.distribute.Strategy, global_step: tf.Variable | None) -> None:
         self._program = program
         self._strategy = strategy
@@ -43,9 +45,7 @@ class Loop:
         self._traced = {}  # the outputs and the batch structure of every traced function
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
-            # A call counts and decides on the host. On a GPU, the host would wait for it at each decision.
-            self._host = tf.zeros([]).device
-        self._device_of_model = ""  # of its ops that neither the model nor the strategy places
+            self._host = tf.zeros([]).device if self._counts_on_host else None
 
     def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
         """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, seconds, wishes).
@@ -57,9 +57,6 @@ class Loop:
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
-        is_placed = tf.distribute.has_strategy() or self._strategy is not tf.distribute.get_strategy()
-        with eager_mode():
-            self._device_of_model = self._host if is_placed else tf.zeros([]).device
         self._outputs, self.batch_structure = {}, {}
         # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
@@ -173,8 +170,7 @@ class Loop:
         return goes_on, totals._replace(has_loss=has_loss)
 
     def _end_step(self, batches: tf.Tensor) -> None:
-        with tf.device(self._device_of_model):
-            self._strategy.run(self._program.update, args=(batches,))
+        self._strategy.run(self._program.update, args=(batches,))
 
     def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
@@ -243,8 +239,7 @@ class Loop:
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        with tf.device(self._device_of_model):
-            logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
+        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
         for name, value in logs.items():
             self._store_output(name, value)
             if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
@@ -317,7 +312,12 @@ class DevicesLoop(Loop):
 
     Each batch is on the device of its replica and never leaves it. A loop that carried it, as that of a CPU, would take
     it to the host and back, because what a function returns is on one device. So each step takes its batch itself.
+
+    It also counts on the host, which would otherwise wait for a GPU at each decision. The `Loop` of a model on a GPU
+    without a strategy does not: it carries the batch, which TensorFlow copies to the GPU during the step before.
     """
+
+    _counts_on_host = True
 
     def _steps(
         self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
