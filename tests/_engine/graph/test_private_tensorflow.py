@@ -65,3 +65,29 @@ def test_a_loss_that_we_divide_is_noted_as_v1_optimizers_note_it(graph):
     weight = v1.get_variable("weight", [])
     v1.train.GradientDescentOptimizer(1.0).compute_gradients(6 * weight, [weight])  # on one replica
     assert not private_tensorflow.is_loss_averaged()
+
+
+def test_the_reduction_of_a_loss_says_how_optimizers_join_gradients(two_replicas):
+    """The gradients of a head of the user's would be averaged over the replicas, though its loss is a sum."""
+    with tf.Graph().as_default(), two_replicas.scope(), private_tensorflow.averaging_losses(two_replicas):
+        joined = []
+        for reduction in (v1.losses.Reduction.SUM, v1.losses.Reduction.SUM_OVER_BATCH_SIZE):
+            private_tensorflow.set_loss_reduction(reduction)
+            joined.append(v1.distribute.get_loss_reduction())
+    assert joined == [tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN]
+
+
+def test_a_train_op_is_where_loaders_of_a_saved_model_look_for_it(graph, tmp_path):
+    """Whoever loads an exported training graph could not train it."""
+    weight = v1.get_variable("weight", initializer=1.0)
+    builder = v1.saved_model.Builder(str(tmp_path / "saved"))
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        private_tensorflow.add_train_op(builder, weight.assign_add(1.0).op)
+        builder.add_meta_graph_and_variables(session, ["train"])
+    builder.save()
+    with v1.Session(graph=tf.Graph()) as session:
+        v1.saved_model.load(session, ["train"], str(tmp_path / "saved"))
+        (train_op,) = v1.get_collection("saved_model_train_op")
+        session.run(train_op)
+        assert session.run("weight/Read/ReadVariableOp:0") == 2

@@ -440,7 +440,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "batch": "2 images on each of 2 replicas: 4 a step",
         "devices": "the first 2 GPUs",
         "rate": "the model's, not scaled by the 2 replicas",
-        "checkpoints": "every 3 steps and at the end",
+        "checkpoints": "every 6 steps, every 9 steps and at the end",
         "evaluation": (
             "every 9 steps and at the end on the validation images; 2 without a lower loss end it; the checkpoint of "
             "the best loss is kept; then once on the 4 images to evaluate on"
