@@ -146,10 +146,11 @@ class CallbacksHook(EpochHook):
         self._is_in_epoch, self._begun_at = True, self._step  # training may resume in the middle of an epoch
         self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
         self._reset_metrics()
-        rate = self._learning_rate()
+        resumes = self._step > self._first_step
+        rate = self._learning_rate() if resumes else None
         self._callbacks.on_epoch_begin(self._epoch)
         # The rate of a checkpoint inside this epoch is set already: a schedule that multiplies it would do so twice.
-        if self._step > self._first_step and self._learning_rate() != rate:
+        if resumes and self._learning_rate() != rate:
             self._model.optimizer.learning_rate = rate
 
     def _learning_rate(self) -> float | None:
