@@ -22,10 +22,6 @@ import warm_python
 
 from estimator_train.distribution import strategies
 
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
-)
-strategies.let_memory_grow()  # GPUs are shared by the processes of tests
 gc.freeze()  # the garbage collector need not look through TensorFlow's modules again and again
 gc.set_threshold(50_000)  # by default it takes a tenth of the time of tests: graphs are many objects that live long
 
@@ -33,6 +29,17 @@ gc.set_threshold(50_000)  # by default it takes a tenth of the time of tests: gr
 # A process started in the background or by nohup ignores these signals, and so would the tests' processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure(config):
+    """Makes three logical CPU devices, and hides GPUs from tests and their processes, unless `-m gpu` asks for them."""
+    if config.option.markexpr == "gpu":
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"  # the processes of tests share the GPUs
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+        tf.config.set_visible_devices([], "GPU")  # those that a test of this function pretends
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
 
 
 def pytest_runtest_setup(item):
