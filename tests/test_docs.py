@@ -44,7 +44,7 @@ PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs"
 PAGES.append(ROOT / "docs" / "api" / "heads.md")  # the others are generated from docstrings alone
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# The pages that train most; .ci/run follows them, too.
+# The pages that train most.
 SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md")
 SLOW += ("input_fns.md", "recipes.md", "tutorial.md", "unet3d.md")
 
@@ -54,7 +54,7 @@ NOT_RUN = {
     ".venv/bin/": ".ci/run runs them, in the virtual environment that it makes",
     "rm -rf ": ".ci/run runs it: it begins the build of a release",
     "cd build/sdist": ".ci/run runs it: these are the tests of the sdist",
-    ".ci/matrix": "it installs every TensorFlow; .ci/run runs two of its rows",
+    ".ci/matrix": "it installs every TensorFlow; .ci/run runs its first row",
     "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
     "python -m benchmarks": "they measure for minutes",
     "python -m pytest -m gpu": "its tests need GPUs",

@@ -1,6 +1,7 @@
-"""The suite itself: every process collects the same tests, and none sees a GPU unless `-m gpu` asks for them."""
+"""The suite: which tests run when, that every process collects the same ones, and that they see no GPU unless asked."""
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,41 @@ import pytest
 import warm_python
 
 ROOT = Path(__file__).parent.parent
+AFFECTED = runpy.run_path(str(ROOT / ".ci" / "affected"))
+
+
+def chosen_by(*changed):
+    """The files, and below tests/ the folders, of the slow tests that .ci/affected chooses."""
+    tests = AFFECTED["slow_tests"](changed)
+    return set(tests), {Path(test).parts[1] for test in tests}
+
+
+def test_a_change_chooses_the_slow_tests_of_its_wing_and_those_above():
+    assert chosen_by("estimator_train/app/models/head.py")[1] == {"app"}
+    assert chosen_by("estimator_train/compat/doctor.py")[1] == {"app", "compat"}
+    library, engine = chosen_by("estimator_train/hooks/timing.py"), chosen_by("estimator_train/_engine/errors.py")
+    assert {"app", "compat", "hooks", "test_estimator.py"} < library[1] and "_engine" not in library[1]
+    assert engine[1] == library[1] | {"_engine"}
+    assert engine == chosen_by("tests/helpers/models.py") == chosen_by("setup.py", "docs/images/idea.svg")
+    assert chosen_by("tests/hooks/test_timing.py")[0] == {"tests/hooks/test_timing.py"}
+    assert chosen_by("CHANGELOG.md", ".ci/run") == (set(), set())
+
+
+def test_tests_that_take_minutes_are_chosen_by_what_they_are_about():
+    (page,), _ = chosen_by("docs/tutorial.md")
+    assert page == "tests/test_docs.py::test_a_page_can_be_followed_from_top_to_bottom[tutorial.md]"
+    assert chosen_by("examples/unet3d.py")[1] == {"examples", "test_docs.py"}
+    assert chosen_by("tests/fuzz/toy.py")[0] == {"tests/fuzz/test_campaigns.py"}
+    for rare, about in AFFECTED["RARE"].items():
+        assert all((ROOT / path).exists() for path in (rare, *about))
+        assert any(test.startswith(rare) for test in chosen_by(rare)[0])
+
+
+def test_changed_private_names_or_requirements_run_more_of_the_matrix():
+    rows = AFFECTED["rows"]
+    assert rows(["docs/keras.md"]) == ["2.16"]
+    private = "estimator_train/_engine/session/private_tensorflow.py"
+    assert rows([private]) == rows(["setup.py"]) == ["2.16", "2.20", "library"]
 
 
 @pytest.mark.slow
@@ -23,7 +59,8 @@ def test_a_later_collection_with_another_hash_seed_has_the_same_ids(request):
         text=True,
     )
     assert again.returncode == 0, again.stdout[-2000:]
-    assert [line for line in again.stdout.splitlines() if "::" in line] == [item.nodeid for item in request.session.items]
+    collected = [line for line in again.stdout.splitlines() if "::" in line]
+    assert collected == [item.nodeid for item in request.session.items]
 
 
 @pytest.mark.parametrize(("options", "seen"), [("", 0), ("'-m', 'gpu', ", 2)], ids=["default", "gpu"])
