@@ -3,6 +3,7 @@
 import functools
 import os
 import runpy
+import shutil
 import signal
 import tempfile
 from types import SimpleNamespace
@@ -27,10 +28,17 @@ def make_estimator(request, tmp_path):
     return maker(approaching, request.param, tmp_path / "run", **QUIET)
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The directory of a run with the checkpoints of steps 0 to 4, in which w is the step."""
+    return maker(approaching, "model_fn", tmp_path_factory.mktemp("run"), **QUIET)().train(FAR, steps=4).model_dir
+
+
 @pytest.fixture
-def trained(tmp_path):
-    """An estimator with the checkpoints of steps 0 to 4, in which w is the step."""
-    return maker(approaching, "model_fn", tmp_path / "run", **QUIET)().train(FAR, steps=4)
+def trained(run, tmp_path):
+    """An estimator with a copy of the run."""
+    shutil.copytree(run, tmp_path / "run")
+    return maker(approaching, "model_fn", tmp_path / "run", **QUIET)()
 
 
 def evaluated(at_label, exporter, name=None):
