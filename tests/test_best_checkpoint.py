@@ -40,6 +40,17 @@ def estimator(request, tmp_path):
     return et.Estimator(model_fn, config=config)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """An Estimator with the checkpoints of steps 2 and 4, for exporters that write elsewhere."""
+    config = et.RunConfig(tmp_path_factory.mktemp("run"), save_checkpoints_steps=2)
+    return et.Estimator(model_fn, config=config).train(train_input_fn, max_steps=4)
+
+
+# Hooks and exporters see the same with both kinds of models; this is the faster one.
+of_model_fn = pytest.mark.parametrize("estimator", ["model_fn"], indirect=True)
+
+
 def train_and_evaluate(estimator, max_steps, exporter):
     eval_spec = et.EvalSpec(eval_input_fn, steps=None, exporters=exporter, every_steps=2)
     return et.train_and_evaluate(estimator, et.TrainSpec(train_input_fn, max_steps), eval_spec)
@@ -65,6 +76,7 @@ def test_the_best_is_kept_alone_and_is_evaluated_as_it_was(estimator):
 
 
 @pytest.mark.slow
+@of_model_fn
 def test_a_restarted_training_remembers_the_best(estimator):
     _, (exported,) = train_and_evaluate(estimator, 6, et.BestCheckpointExporter())
     assert exported.decode().endswith("export/best_checkpoint/model.ckpt-6")
@@ -72,6 +84,7 @@ def test_a_restarted_training_remembers_the_best(estimator):
     assert tf.train.latest_checkpoint(os.path.dirname(exported.decode())) == exported.decode()
 
 
+@of_model_fn
 def test_any_compare_fn_decides(estimator):
     exporter = et.BestCheckpointExporter(
         "largest", lambda best_eval_result, current_eval_result: best_eval_result["loss"] < current_eval_result["loss"]
@@ -88,36 +101,33 @@ def test_a_compare_fn_of_other_arguments_is_refused(compare_fn, message):
         et.BestCheckpointExporter(compare_fn=compare_fn)
 
 
-def test_a_result_without_a_loss_is_refused(estimator, tmp_path):
-    estimator.train(train_input_fn, max_steps=4)
-    exporter, newest = et.BestCheckpointExporter(), estimator.latest_checkpoint()
-    exporter.export(estimator, str(tmp_path / "best"), newest, {"loss": np.float32(1)}, False)
+def test_a_result_without_a_loss_is_refused(trained, tmp_path):
+    exporter, newest = et.BestCheckpointExporter(), trained.latest_checkpoint()
+    exporter.export(trained, str(tmp_path / "best"), newest, {"loss": np.float32(1)}, False)
     with pytest.raises(ValueError, match="current_eval_result has no loss"):
-        exporter.export(estimator, str(tmp_path / "best"), newest, {"mae": np.float32(1)}, False)
+        exporter.export(trained, str(tmp_path / "best"), newest, {"mae": np.float32(1)}, False)
 
 
-def test_only_checkpoints_that_it_wrote_are_deleted(estimator, tmp_path):
-    estimator.train(train_input_fn, max_steps=4)
+def test_only_checkpoints_that_it_wrote_are_deleted(trained, tmp_path):
     folder = tmp_path / "best"
     (folder / "mine").mkdir(parents=True)
     (folder / "notes.txt").write_text("keep")
     for step, loss in ((2, 2.0), (4, 1.0)):
-        checkpoint = os.path.join(estimator.model_dir, f"model.ckpt-{step}")
-        et.BestCheckpointExporter().export(estimator, str(folder), checkpoint, {"loss": loss}, False)
+        checkpoint = os.path.join(trained.model_dir, f"model.ckpt-{step}")
+        et.BestCheckpointExporter().export(trained, str(folder), checkpoint, {"loss": loss}, False)
     names = {name for name in os.listdir(folder) if not name.startswith("model.ckpt-4.")}
     assert names == {"checkpoint", "mine", "notes.txt"}
 
 
-def test_the_best_is_found_where_its_checkpoint_file_is_lost(estimator, tmp_path):
-    estimator.train(train_input_fn, max_steps=4)
+def test_the_best_is_found_where_its_checkpoint_file_is_lost(trained, tmp_path):
     exporter, folder = et.BestCheckpointExporter(), str(tmp_path / "best")
-    older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
-    exporter.export(estimator, folder, older, {"loss": 1.0}, False)
+    older, newer = (os.path.join(trained.model_dir, f"model.ckpt-{step}") for step in (2, 4))
+    exporter.export(trained, folder, older, {"loss": 1.0}, False)
     (tmp_path / "best" / "checkpoint").write_bytes(b"\xff")
-    assert exporter.export(estimator, folder, newer, {"loss": 2.0}, False) is None
+    assert exporter.export(trained, folder, newer, {"loss": 2.0}, False) is None
     (tmp_path / "best" / "model.ckpt-2.eval_result.json").write_text('{"loss": 1')
     with pytest.raises(checkpoints.CheckpointError, match=r"model.ckpt-2.eval_result.json cannot be read.*move .*best"):
-        exporter.export(estimator, folder, newer, {"loss": 0.5}, False)
+        exporter.export(trained, folder, newer, {"loss": 0.5}, False)
     assert checkpoints.damage_of(os.path.join(folder, "model.ckpt-2")) is None
 
 
@@ -154,38 +164,36 @@ def killed_before(monkeypatch):
     return call
 
 
-def test_a_kill_during_the_first_export_is_gone_on_from(estimator, killed_before, tmp_path):
-    estimator.train(train_input_fn, max_steps=2)
-    exporter, checkpoint = et.BestCheckpointExporter(), os.path.join(estimator.model_dir, "model.ckpt-2")
+def test_a_kill_during_the_first_export_is_gone_on_from(trained, killed_before, tmp_path):
+    exporter, checkpoint = et.BestCheckpointExporter(), os.path.join(trained.model_dir, "model.ckpt-2")
     for operation in range(100):
         folder = str(tmp_path / f"killed-before-{operation}")
-        export = functools.partial(exporter.export, estimator, folder, checkpoint, {"loss": 2.0}, False)
+        export = functools.partial(exporter.export, trained, folder, checkpoint, {"loss": 2.0}, False)
         killed = killed_before(operation, export)
-        exporter.export(estimator, folder, checkpoint, {"loss": 1.0}, False)
+        exporter.export(trained, folder, checkpoint, {"loss": 1.0}, False)
         assert result_of(tf.train.latest_checkpoint(folder)) == {"loss": 1.0}
         if not killed:
             break
     assert operation > 5
 
 
-def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, killed_before, tmp_path):
-    estimator.train(train_input_fn, max_steps=4)
-    older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
+def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(trained, killed_before, tmp_path):
+    older, newer = (os.path.join(trained.model_dir, f"model.ckpt-{step}") for step in (2, 4))
     results = {"model.ckpt-2": {"loss": 2.0}, "model.ckpt-4": {"loss": 1.0}}
     exporter = et.BestCheckpointExporter()
 
     kept = []
     for operation in range(100):
         folder = str(tmp_path / f"killed-before-{operation}")
-        exporter.export(estimator, folder, older, results["model.ckpt-2"], False)
-        export = functools.partial(exporter.export, estimator, folder, newer, results["model.ckpt-4"], False)
+        exporter.export(trained, folder, older, results["model.ckpt-2"], False)
+        export = functools.partial(exporter.export, trained, folder, newer, results["model.ckpt-4"], False)
         killed = killed_before(operation, export)
         best = tf.train.latest_checkpoint(folder)
         kept.append(os.path.basename(best))
         assert checkpoints.damage_of(best) is None
         assert result_of(best) == results[kept[-1]]
         # A restart exports the next best, and nothing is left behind.
-        et.BestCheckpointExporter().export(estimator, folder, newer, {"loss": 0.5}, False)
+        et.BestCheckpointExporter().export(trained, folder, newer, {"loss": 0.5}, False)
         files = [name for name in os.listdir(folder) if not name.startswith("model.ckpt-4.")]
         assert files == ["checkpoint"]
         if not killed:
