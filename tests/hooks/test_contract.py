@@ -22,6 +22,7 @@ def make_estimator(request, tmp_path):
 # In a model_fn's graph, a hook's fetches may be computed before or after the step's updates, and a separate session run
 # computes them again. These tests define the behavior for Keras models.
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
+of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)  # the faster one
 
 
 def ones(steps=None):
@@ -166,21 +167,17 @@ def test_hooks_of_evaluate_and_predict_are_called_for_every_batch(make_estimator
 # values
 
 
-@of_keras
-def test_hooks_find_loss_and_metrics_by_name(make_estimator, calls):
-    by_name = et.LoggingTensorHook(["loss", "mae"], every_n_iter=1, at_end=False)
-    with_outputs = et.LoggingTensorHook({"the loss": "loss:0"}, every_n_iter=2)
-    make_estimator().train(ones(), hooks=[by_name, with_outputs], steps=3)
-    assert [line.split(" (")[0] for line in only(calls, "loss = ") if "mae" in line] == [
-        "loss = 0.0, mae = 0.0",
-        "loss = -1.0, mae = 1.0",
-        "loss = -2.0, mae = 2.0",
-    ]
-    assert [line.split(" (")[0] for line in only(calls, "the loss")] == ["the loss = 0.0", "the loss = -2.0"]
+class LastValues(et.FinalOpsHook):
+    def __init__(self):
+        super().__init__(None)
+
+    def begin(self):
+        step = v1.train.get_global_step()
+        self._final_ops = {"step": step, "loss": v1.get_default_graph().get_tensor_by_name("loss:0")}
 
 
 @of_keras
-def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_estimator):
+def test_hooks_find_log_and_fetch_values_and_add_ops_and_variables(make_estimator, calls):
     def begin():
         loss = v1.get_default_graph().get_tensor_by_name("loss:0")
         step = v1.train.get_global_step()
@@ -188,25 +185,27 @@ def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_esti
         add = v1.assign_add(total, loss)
         return {"loss": loss, "step": step, "nested": (10 * loss, [tf.cast(step, tf.float32) / 2]), "total": add}
 
-    hook = Fetched(begin)
-    make_estimator().train(ones(), hooks=[hook], steps=3)
-    assert hook.values == [
+    def look(run_context):
+        fetches = [v1.train.get_global_step(run_context.session.graph), "loss:0"]
+        seen.append([run_context.session.run(fetches) for _ in range(2)])
+
+    by_name = et.LoggingTensorHook(["loss", "mae"], every_n_iter=1, at_end=False)
+    with_outputs = et.LoggingTensorHook({"the loss": "loss:0"}, every_n_iter=2)
+    fetched, last, seen = Fetched(begin), LastValues(), []
+    make_estimator().train(ones(), hooks=[by_name, with_outputs, fetched, AfterRun(look), last], steps=3)
+    assert [line.split(" (")[0] for line in only(calls, "loss = ") if "mae" in line] == [
+        "loss = 0.0, mae = 0.0",
+        "loss = -1.0, mae = 1.0",
+        "loss = -2.0, mae = 2.0",
+    ]
+    assert [line.split(" (")[0] for line in only(calls, "the loss")] == ["the loss = 0.0", "the loss = -2.0"]
+    assert fetched.values == [
         {"loss": 0, "step": 0, "nested": (0, [0]), "total": 0},
         {"loss": -1, "step": 1, "nested": (-10, [0.5]), "total": -1},
         {"loss": -2, "step": 2, "nested": (-20, [1]), "total": -3},
     ]
-
-
-@of_keras
-def test_the_session_of_a_hook_gives_the_new_global_step_and_does_not_step(make_estimator):
-    def look(run_context):
-        graph = run_context.session.graph
-        fetches = [v1.train.get_global_step(graph), "loss:0"]
-        seen.append([run_context.session.run(fetches) for _ in range(2)])
-
-    seen = []
-    make_estimator().train(ones(), hooks=[AfterRun(look)], steps=2)
-    assert seen == [[[1, 0]] * 2, [[2, -1]] * 2]
+    assert seen == [[[1, 0]] * 2, [[2, -1]] * 2, [[3, -2]] * 2]  # the new global step, and no step of their own
+    assert last.final_ops_values == {"step": 3, "loss": -2}
 
 
 def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
@@ -220,29 +219,19 @@ def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
     assert hook.values == [7, 6]
 
 
-@of_keras
-def test_final_ops_hook_takes_the_last_values(make_estimator):
-    class Final(et.FinalOpsHook):
-        def __init__(self):
-            super().__init__(None)
-
-        def begin(self):
-            step = v1.train.get_global_step()
-            self._final_ops = {"step": step, "loss": v1.get_default_graph().get_tensor_by_name("loss:0")}
-
-    hook = Final()
-    make_estimator().train(ones(), hooks=[hook], steps=3)
-    assert hook.final_ops_values == {"step": 3, "loss": -2}
-
-
 # stopping
 
 
-@pytest.mark.parametrize("arguments", [{"num_steps": 2}, {"last_step": 3}])
+@pytest.mark.parametrize(
+    ("make_estimator", "arguments"),
+    [("keras", {"num_steps": 2}), ("model_fn", {"last_step": 3})],
+    indirect=["make_estimator"],
+)
 def test_stop_at_step_hook_stops(arguments, make_estimator):
     estimator = make_estimator()
     estimator.train(ones(), steps=1)
-    estimator.train(ones(), hooks=[et.StopAtStepHook(**arguments)], max_steps=10)
+    hooks = [et.GlobalStepWaiterHook(1), et.StopAtStepHook(**arguments)]  # the former waits for nothing
+    estimator.train(ones(), hooks=hooks, max_steps=10)
     assert estimator.latest_checkpoint().endswith("-3")
 
 
@@ -305,7 +294,9 @@ def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
 # checkpoints and summaries
 
 
-@pytest.mark.parametrize("with_listeners", [False, True])
+@pytest.mark.parametrize(
+    ("make_estimator", "with_listeners"), [("model_fn", False), ("keras", True)], indirect=["make_estimator"]
+)
 def test_the_users_checkpoint_saver_hook_replaces_ours_and_takes_listeners(with_listeners, make_estimator, calls):
     estimator = make_estimator()
     own = RecordingListener(calls)
@@ -318,6 +309,7 @@ def test_the_users_checkpoint_saver_hook_replaces_ours_and_takes_listeners(with_
     assert calls.count("Create CheckpointSaverHook.") == 1
 
 
+@of_keras
 def test_listeners_of_an_earlier_training_are_not_called_again(make_estimator, calls):
     estimator = make_estimator()
     hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=9, listeners=[RecordingListener(calls)])
@@ -327,6 +319,7 @@ def test_listeners_of_an_earlier_training_are_not_called_again(make_estimator, c
     assert only(calls, "listener after_save") == [line for line in expected for _ in range(2)]
 
 
+@of_model_fn
 def test_a_hooks_own_listener_remains_if_a_training_passes_it_as_well(make_estimator, calls):
     estimator, own = make_estimator(), RecordingListener(calls)
     hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=9, listeners=[own])
@@ -386,12 +379,6 @@ def test_step_counter_hook_writes_the_step_rate(make_estimator, tmp_path, calls)
     assert [step for step, _ in scalars(tmp_path / "own", "global_step/sec")] == [3, 5]
     assert len(only(calls, "global_step/sec: ")) == 2
     assert not only(calls, "loss = ")
-
-
-def test_global_step_waiter_hook_waits_for_nothing_when_the_step_is_there(make_estimator):
-    estimator = make_estimator()
-    estimator.train(ones(), hooks=[et.GlobalStepWaiterHook(0)], steps=1)
-    assert estimator.latest_checkpoint().endswith("-1")
 
 
 def test_profiler_hook_made_in_eager_mode_writes_timelines(make_estimator, tmp_path):
