@@ -11,18 +11,26 @@ import tf_keras as keras
 
 import estimator_train as et
 from estimator_train.app import datasets, models
+from estimator_train.app.datasets import synthetic_oct
 
 PACKAGE = Path(et.__file__).parent
 FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
 MODULES = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in FILES]
 
 
-@pytest.fixture
-def names(tmp_path, monkeypatch):
-    """What an example may use without making it: a small Estimator and its input_fns."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def model():
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
     model.compile("sgd", "mse")
+    return model
+
+
+@pytest.fixture
+def names(model, tmp_path, monkeypatch):
+    """What an example may use without making it: a small Estimator and its input_fns."""
+    monkeypatch.chdir(tmp_path)
+    scan = np.zeros((96, 96), np.uint8)
+    monkeypatch.setattr(synthetic_oct, "draw_image", lambda class_name, rng: scan)  # a thousand take ten seconds
     x = np.float32([[0], [1], [2], [3]])
     return {
         "datasets": datasets,
