@@ -45,8 +45,8 @@ PAGES.append(ROOT / "docs" / "api" / "heads.md")  # the others are generated fro
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # The pages that train most.
-SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md")
-SLOW += ("input_fns.md", "recipes.md", "tutorial.md", "unet3d.md")
+SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md", "heads.md", "hooks.md")
+SLOW += ("input_fns.md", "performance.md", "recipes.md", "tutorial.md", "unet3d.md")
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
