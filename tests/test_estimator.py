@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import shutil
 import traceback
 
 import numpy as np
@@ -65,6 +66,19 @@ def rows(examples=12, batch_size=1, epochs=1):
     x = np.eye(examples, dtype="float32")
     tensors = (x, np.zeros([examples, 1], "float32"))
     return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(epochs).batch(batch_size)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The directory of a run that used each row once, with the checkpoints of steps 0 and 12."""
+    return counting_estimator(tmp_path_factory.mktemp("run")).train(rows()).model_dir
+
+
+@pytest.fixture
+def trained(run, tmp_path):
+    """An estimator with a copy of the run."""
+    shutil.copytree(run, tmp_path, dirs_exist_ok=True)
+    return counting_estimator(tmp_path)
 
 
 class OnStep(et.SessionRunHook):
@@ -339,24 +353,17 @@ def test_an_aborted_step_without_checkpoints_keeps_the_current_variables(tmp_pat
     hook = OnStep(3, abort)
     estimator.train(rows(epochs=2), hooks=[hook], max_steps=5)
     assert hook.calls == 5
+    assert all(name.startswith(("events.out.tfevents.", "training.lock")) for name in os.listdir(tmp_path))
 
 
 # train: checkpoints
 
 
-def test_without_checkpoints_there_are_only_events(tmp_path):
-    estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
-    estimator.train(rows(), steps=2)
-    assert all(name.startswith(("events.out.tfevents.", "training.lock")) for name in os.listdir(tmp_path))
-
-
-def test_the_files_of_a_run_have_tf_estimators_names(tmp_path):
-    estimator = counting_estimator(tmp_path)
-    estimator.train(rows(), steps=2)
+def test_the_files_of_a_run_have_tf_estimators_names(trained, tmp_path):
     files = {name for name in os.listdir(tmp_path) if not name.startswith("events.out.tfevents.")}
-    expected = {f"model.ckpt-{step}.{kind}" for step in (0, 2) for kind in ("index", "data-00000-of-00001")}
+    expected = {f"model.ckpt-{step}.{kind}" for step in (0, 12) for kind in ("index", "data-00000-of-00001")}
     assert files == expected | {"checkpoint", "graph.pbtxt", "training.lock"}
-    assert 'model_checkpoint_path: "model.ckpt-2"' in (tmp_path / "checkpoint").read_text()
+    assert 'model_checkpoint_path: "model.ckpt-12"' in (tmp_path / "checkpoint").read_text()
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(2, [4, 5]), (0, [0, 1, 2, 3, 4, 5])])
@@ -441,15 +448,13 @@ def test_evaluate_writes_its_events_to_the_folder_of_its_name(classifier, data, 
     assert any(line.startswith("Finished evaluation at ") for line in log_lines)
 
 
-def test_checkpoint_path_chooses_what_is_evaluated(tmp_path):
-    estimator = counting_estimator(tmp_path)
-    estimator.train(rows(), steps=6)
+def test_checkpoint_path_chooses_what_is_evaluated(trained, tmp_path):
     first = f"{tmp_path}/model.ckpt-0"
-    assert estimator.evaluate(rows(batch_size=12)) == {"loss": -6, "global_step": 6}
-    assert estimator.evaluate(rows(batch_size=12), checkpoint_path=first) == {"loss": 0, "global_step": 0}
-    assert estimator.evaluate(rows(batch_size=12)) == {"loss": -6, "global_step": 6}
+    assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "global_step": 12}
+    assert trained.evaluate(rows(batch_size=12), checkpoint_path=first) == {"loss": 0, "global_step": 0}
+    assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "global_step": 12}
     with pytest.raises((ValueError, tf.errors.NotFoundError), match="model.ckpt-77"):
-        estimator.evaluate(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-77")
+        trained.evaluate(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-77")
 
 
 def test_evaluate_without_a_checkpoint_takes_the_given_weights(tmp_path, log_lines):
@@ -561,18 +566,15 @@ def test_no_batch_is_asked_for_after_the_last_step(steps_per_loop, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "predict"])
-def test_a_checkpoint_deleted_after_it_was_read_is_not_missed(verb, tmp_path):
-    estimator = counting_estimator(tmp_path)
-    estimator.train(rows(), steps=2)
-
+def test_a_checkpoint_deleted_after_it_was_read_is_not_missed(verb, trained):
     def delete():
-        for path in glob.glob(f"{estimator.latest_checkpoint()}.*"):
+        for path in glob.glob(f"{trained.latest_checkpoint()}.*"):
             os.remove(path)
 
     if verb == "evaluate":
-        assert estimator.evaluate(rows(), hooks=[OnStep(1, delete)])["global_step"] == 2
+        assert trained.evaluate(rows(), hooks=[OnStep(1, delete)])["global_step"] == 12
     else:
-        predictions = [next(predicting := estimator.predict(rows()))]
+        predictions = [next(predicting := trained.predict(rows()))]
         delete()
         assert len(predictions + list(predicting)) == 12
 
@@ -584,12 +586,11 @@ def test_an_aborted_evaluation_starts_again_and_counts_every_example_once(classi
         assert estimator.evaluate(batches(data, 16), steps=steps, hooks=[OnStep(4, abort)]) == expected
 
 
-def test_a_hook_of_an_evaluation_sees_the_checkpoints_global_step(tmp_path):
-    steps, estimator = Fetched(v1.train.get_global_step), counting_estimator(tmp_path)
-    estimator.train(rows(), steps=2)
-    estimator.evaluate(rows(batch_size=6), hooks=[steps])
-    list(estimator.predict(rows(batch_size=6), hooks=[steps]))
-    assert steps.values == [2, 2, 2, 2]
+def test_a_hook_of_an_evaluation_sees_the_checkpoints_global_step(trained):
+    steps = Fetched(v1.train.get_global_step)
+    trained.evaluate(rows(batch_size=6), hooks=[steps])
+    list(trained.predict(rows(batch_size=6), hooks=[steps]))
+    assert steps.values == [12, 12, 12, 12]
 
 
 @pytest.mark.parametrize("replicas", [None, slow(2)])
@@ -655,11 +656,9 @@ def test_predict_generators_interleave_and_leave_the_caller_in_eager_mode(classi
         np.testing.assert_allclose(next(iter(other.values())), back, rtol=1e-5)
 
 
-def test_interleaved_generators_keep_to_their_checkpoints(tmp_path):
-    estimator = counting_estimator(tmp_path)
-    estimator.train(rows(), steps=12)
-    before = estimator.predict(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-0")
-    after = estimator.predict(rows())
+def test_interleaved_generators_keep_to_their_checkpoints(trained, tmp_path):
+    before = trained.predict(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-0")
+    after = trained.predict(rows())
     pairs = [(*one.values(), *other.values()) for one, other in zip(before, after, strict=True)]
     assert pairs == [([0.0], [1.0])] * 12
 
