@@ -122,7 +122,7 @@ def test_an_element_that_is_no_tuple_is_refused():
         generator(lambda: iter([[1, 2]]))()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_an_augment_may_skip_examples_but_not_return_nothing(workers):
     def augment(features, label):
         return Skipped("scan 2: is torn") if label == 2 else (features, label)
@@ -134,7 +134,7 @@ def test_an_augment_may_skip_examples_but_not_return_nothing(workers):
         list(broken())
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_arguments_bound_by_a_partial_keep_their_values(workers):
     def make(first, last, epoch, input_context):
         for label in range(first, last)[input_context.input_pipeline_id :: input_context.num_input_pipelines]:
