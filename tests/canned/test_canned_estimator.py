@@ -1,8 +1,9 @@
 """Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs.
 
-The further combinations of a generation and a model are marked slow: the tests of the single modules train them too.
+Each test takes each model once, in one of the generations: the tests of the single modules train both.
 """
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,6 @@ from estimator_train.estimator import Estimator
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
 
-MODELS = ("Linear", "DNN", "DNNLinearCombined", "Baseline")
 CLASSIFIER_KEYS = {
     "logits",
     "logistic",
@@ -49,16 +49,9 @@ def make(generation, kind, model, columns, head=None, **arguments):
     return getattr(generation, f"{model}{kind}")(**arguments)
 
 
-def every_model(*fast):
-    """Returns the names in both generations; all but the `fast` ones are marked slow."""
-    every = [(generation, model) for generation in ("v2", "v1") for model in MODELS]
-    cases = [pytest.param(*case, marks=[] if case in fast else [pytest.mark.slow]) for case in every]
+def models(*cases):
+    """Returns the cases of a generation and a model."""
     return pytest.mark.parametrize(("generation", "model"), cases, indirect=["generation"])
-
-
-first_generation_is_slow = pytest.mark.parametrize(
-    "generation", ["v2", pytest.param("v1", marks=pytest.mark.slow)], indirect=True
-)
 
 
 def losses(log_lines):
@@ -69,7 +62,7 @@ def losses(log_lines):
 
 
 @pytest.mark.slow
-@every_model(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "Baseline"))
+@models(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "DNNLinearCombined"))
 def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, columns, examples, tmp_path, log_lines):
     started = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
     names = started.get_variable_names()
@@ -88,7 +81,11 @@ def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, c
 
 
 @pytest.mark.smoke
-@every_model(("v2", "DNNLinearCombined"), ("v1", "DNNLinearCombined"))
+@models(
+    ("v2", "DNNLinearCombined"),
+    ("v1", "DNNLinearCombined"),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in [("v2", "Linear"), ("v1", "DNN"), ("v2", "Baseline")]),
+)
 def test_three_classes_have_three_probabilities(generation, model, few_columns, examples):
     estimator = make(generation, "Classifier", model, few_columns, n_classes=3)
     estimator.train(examples(labels=lambda label: 2 * label), steps=2)
@@ -98,7 +95,7 @@ def test_three_classes_have_three_probabilities(generation, model, few_columns, 
 
 
 @pytest.mark.slow
-@every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"), ("v1", "Baseline"))
+@models(("v2", "Linear"), ("v2", "DNNLinearCombined"), ("v1", "DNN"), ("v1", "Baseline"))
 def test_regressor_learns_two_numbers(generation, model, columns, examples, log_lines):
     estimator = make(generation, "Regressor", model, columns, label_dimension=2)
     input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
@@ -110,7 +107,7 @@ def test_regressor_learns_two_numbers(generation, model, columns, examples, log_
 
 
 @pytest.mark.slow
-@every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"))
+@models(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"), ("v1", "DNNLinearCombined"))
 def test_estimator_takes_several_heads(generation, model, few_columns, examples):
     head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
     estimator = make(generation, "Estimator", model, few_columns, head)
@@ -133,19 +130,15 @@ def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, fe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])
-def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_columns, examples, mirrored, tmp_path):
-    arguments = {}
-    if model == "DNNLinearCombined":
-        make(generation, "Classifier", model, few_columns, model_dir=tmp_path).train(examples(), steps=1)
-        arguments = {"warm_start_from": WarmStartSettings(str(tmp_path))}
+def test_two_replicas_train_as_one_on_the_doubled_batch(generation, few_columns, examples, mirrored, tmp_path):
+    combined = functools.partial(make, generation, "Classifier", "DNNLinearCombined", few_columns)
+    combined(model_dir=tmp_path).train(examples(), steps=1)
 
     def variables(strategy, batch_size):
         config = RunConfig(train_distribute=strategy, save_summary_steps=None, checkpoint_save_graph_def=False)
         reduction = "weighted_sum_over_batch_size" if generation.is_v1 else "sum_over_batch_size"
-        estimator = make(
-            generation, "Classifier", model, few_columns, config=config, loss_reduction=reduction, **arguments
-        )
+        start = WarmStartSettings(str(tmp_path))
+        estimator = combined(config=config, loss_reduction=reduction, warm_start_from=start)
         estimator.train(examples(batch_size=batch_size), steps=3)
         return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
@@ -156,7 +149,7 @@ def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_c
 
 
 @pytest.mark.slow
-@first_generation_is_slow
+@pytest.mark.parametrize("generation", ["v2"], indirect=True)
 def test_batch_norm_and_dropout_are_of_training_only(generation, few_columns, examples):
     estimator = generation.DNNClassifier([4, 3], few_columns.deep, dropout=0.5, batch_norm=True)
     estimator.train(examples(), steps=3)
@@ -169,7 +162,6 @@ def test_batch_norm_and_dropout_are_of_training_only(generation, few_columns, ex
 
 
 @pytest.mark.slow
-@first_generation_is_slow
 def test_a_shared_embedding_is_trained(generation, examples):
     with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else
         fc = tf.feature_column
