@@ -1,6 +1,7 @@
-from tf215_losses import expected, loss
+from tf215_losses import expected, generations, loss
 
 
+@generations(slow="v1")
 def test_baselines(generation, examples):
     """On one feature: with several, 2.15's v2 classes fail."""
     input_fn = examples(keys="b")

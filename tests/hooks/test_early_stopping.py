@@ -105,7 +105,6 @@ def test_evaluations_in_the_events_tell_when_to_stop(make_hook, limit, min_steps
     ("make_estimator", "interval", "called_after"),
     [
         ("keras", {"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9]),
-        ("model_fn", {"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9]),
         ("model_fn", {"run_every_secs": 0}, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
         ("model_fn", {}, [1]),
     ],
