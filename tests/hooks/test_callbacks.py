@@ -83,7 +83,9 @@ def model_of(keras):
     keras.utils.set_random_seed(7)
     layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(3, activation="softmax")]
     model = keras.Sequential([keras.Input((4,)), *layers])
-    model.compile(keras.optimizers.Adam(1.0), "categorical_crossentropy", metrics=["accuracy"])
+    model.compile(
+        keras.optimizers.Adam(1.0), "categorical_crossentropy", metrics=["accuracy"], jit_compile=False
+    )  # by default, Keras 3 compiles each program for a second
     return model
 
 
@@ -105,8 +107,7 @@ def standard(keras, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, 2])
-@pytest.mark.parametrize("keras", ["tf_keras", "keras"])
+@pytest.mark.parametrize(("keras", "replicas"), [("tf_keras", None), ("keras", 2)])
 def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit, mirrored, tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
     fitted = fit(model_of(keras), standard(keras, plain))
@@ -163,7 +164,7 @@ def test_epochs_of_given_length_end_calls_of_several_steps_also_on_restart(class
     assert train(4 * STEPS, epochs=0) == [("epoch begin", 3), ("train_batch begin", 1)]
 
 
-@pytest.mark.parametrize("keras", ["tf_keras", "keras"])
+@pytest.mark.parametrize("keras", ["tf_keras", pytest.param("keras", marks=pytest.mark.slow)])
 def test_a_restart_inside_an_epoch_keeps_the_rate_that_it_began_with(keras, data, batches, tmp_path):
     kerases = importlib.import_module(keras)
 
@@ -176,7 +177,8 @@ def test_a_restart_inside_an_epoch_keeps_the_rate_that_it_began_with(keras, data
         )
         return float(estimator.get_variable_value(rate))
 
-    assert [train(max_steps) for max_steps in (1, 2, 4, 5, 6, 7)] == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
+    # Restarts inside an epoch, into the next one and to its end, and between epochs.
+    assert [train(max_steps) for max_steps in (1, 4, 6, 7)] == [0.5, 0.25, 0.25, 0.125]
 
 
 def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp_path):
@@ -259,7 +261,8 @@ def test_what_cannot_be_served_is_refused(classifier, data, batches, tmp_path):
 
 def swap_model():
     model = model_of("keras")
-    model.compile(importlib.import_module("keras").optimizers.SGD(0.1, use_ema=True), "categorical_crossentropy")
+    optimizer = importlib.import_module("keras").optimizers.SGD(0.1, use_ema=True)
+    model.compile(optimizer, "categorical_crossentropy", jit_compile=False)
     return model
 
 
