@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from runs import copy_as_of
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import model_source
@@ -135,8 +136,7 @@ def trained(request, data, batches, tmp_path_factory):
 
 def test_a_resumed_training_reads_its_checkpoint_once(trained, data, batches, reads, tmp_path):
     name, folder = trained
-    run = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("model.ckpt-4*"))
-    v1.train.update_checkpoint_state(run, "model.ckpt-2")
+    run = copy_as_of(2, folder, tmp_path / "run")
     estimator_of(_MODELS[name], run).train(batches(data, 16), max_steps=4)
     assert reads == [str(run / "model.ckpt-2")]
     expected, found = (saved_values(each / "model.ckpt-4") for each in (folder, run))
