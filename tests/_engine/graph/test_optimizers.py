@@ -87,8 +87,9 @@ def test_a_step_follows_the_gradient_and_is_counted(make):
     assert step == 1
 
 
-@pytest.mark.parametrize("rate", [0.1, schedules.ExponentialDecay(0.1, 1, 0.5)], ids=["a rate", "a schedule"])
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    ("rate", "replicas"), [(0.1, 2), (schedules.ExponentialDecay(0.1, 1, 0.5), 1)], ids=["a rate", "a schedule"]
+)
 def test_a_new_keras_optimizers_own_variables_are_not_initialised_or_saved(tmp_path, rate, replicas):
     def model_fn(features):
         v = v1.get_variable("v", initializer=1.0)

@@ -29,10 +29,10 @@ def ones():
     return tf.data.Dataset.from_tensors((tf.ones([1]), tf.zeros([1]))).repeat()
 
 
-@pytest.fixture
-def trained(tmp_path):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
     """An Estimator with the variables a and b after 3 steps."""
-    return et.Estimator(model_fn, tmp_path / "trained", params={"names": ["a", "b"]}).train(ones, steps=3)
+    return et.Estimator(model_fn, tmp_path_factory.mktemp("trained"), params={"names": ["a", "b"]}).train(ones, steps=3)
 
 
 @pytest.fixture
