@@ -183,7 +183,12 @@ def test_a_checkpoint_of_the_model_is_restored(trained, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("trained", [True, False])
+@pytest.fixture(scope="module", params=[True, False], ids=["trained", "new"])
+def of_two_layers(request, tmp_path_factory):
+    """The checkpoint of a model with layers of 5 and 2 units."""
+    return written(dense(5, 2), tmp_path_factory.mktemp("written"), trained=request.param)
+
+
 @pytest.mark.parametrize(
     ("units", "named"),
     [
@@ -193,11 +198,10 @@ def test_a_checkpoint_of_the_model_is_restored(trained, tmp_path):
         ((5, 7), ["layer_with_weights-1/kernel is (5, 2) in the checkpoint and (5, 7) in the model"]),
     ],
 )
-def test_a_checkpoint_of_another_model_is_refused_by_name(units, named, trained, tmp_path):
-    path = written(dense(5, 2), tmp_path, trained)
+def test_a_checkpoint_of_another_model_is_refused_by_name(units, named, of_two_layers):
     with pytest.raises(ValueError) as error:
-        restore(dense(*units), path)
-    assert str(error.value).startswith(f"Checkpoint {path} is of another model: ")
+        restore(dense(*units), of_two_layers)
+    assert str(error.value).startswith(f"Checkpoint {of_two_layers} is of another model: ")
     for text in named:
         assert text in str(error.value)
     assert "optimizer" not in str(error.value).lower()

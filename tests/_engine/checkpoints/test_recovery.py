@@ -51,18 +51,29 @@ def steps_in(folder):
     return sorted(int(path.stem.rpartition("-")[2]) for path in folder.glob("model.ckpt-*.index"))
 
 
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
 @pytest.mark.parametrize(
     "content", [None, b"", b"\xff\xfe\x00garbage", b"no state", b"model_checkpoint_path: "], ids=repr
 )
-def test_training_resumes_with_a_missing_or_garbled_checkpoint_file(content, run, make_estimator, log_lines):
+def test_a_missing_or_garbled_checkpoint_file_is_rebuilt(content, run, log_lines):
     (run / "checkpoint").unlink()
     if content is not None:
         (run / "checkpoint").write_bytes(content)
-    estimator = make_estimator().train(input_fn, max_steps=6)
+    assert checkpoints.latest_intact(run) == str(run / "model.ckpt-4")
+    assert [line for line in log_lines if "the newest checkpoint in its directory is model.ckpt-4" in line]
+    checkpoints.recover_state(run, keep_max=3)
+    state = tf.train.get_checkpoint_state(run)
+    assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == [
+        f"model.ckpt-{step}" for step in (2, 3, 4)
+    ]
+
+
+def test_training_resumes_with_a_garbled_checkpoint_file(run, make_estimator, log_lines):
+    (run / "checkpoint").write_bytes(b"\xff\xfe\x00garbage")
+    make_estimator().train(input_fn, max_steps=6)
     assert [line for line in log_lines if "the newest checkpoint in its directory is model.ckpt-4" in line]
     assert steps_in(run) == [4, 5, 6]  # it knows the older ones, and deletes them in their turn
-    state = tf.train.get_checkpoint_state(estimator.model_dir)
-    assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == [
+    assert [os.path.basename(path) for path in checkpoints.kept_in(str(run))] == [
         f"model.ckpt-{step}" for step in (4, 5, 6)
     ]
 

@@ -67,7 +67,9 @@ def saved(estimator):
     return checkpoints.read_global_step(path), float(estimator.get_variable_value(name).squeeze())
 
 
-@pytest.mark.parametrize("function", [interrupt, raise_interrupt])
+@pytest.mark.parametrize(
+    ("make_estimator", "function"), [("keras", interrupt), ("model_fn", raise_interrupt)], indirect=["make_estimator"]
+)
 def test_interrupted_training_saves_its_steps_and_resumes(function, make_estimator):
     estimator = make_estimator()
     with pytest.raises(KeyboardInterrupt):

@@ -152,10 +152,8 @@ def kernels_and_slots_in(path):
 @pytest.mark.parametrize(
     ("before", "after", "kind", "replicas"),
     [
-        ((0, 1), (), OwnStep, None),
         ((0,), (1,), keras_3.Sequential, None),
-        ((), (0, 1), OwnStep, 2),
-        slow((0, 1), (), keras_3.Sequential, 2),
+        slow((0, 1), (), OwnStep, 2),
     ],
     ids=str,
 )
@@ -224,50 +222,37 @@ def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
-        ((0, 1), (), keras.Sequential),
+        slow((0, 1), (), keras.Sequential),
         ((0,), (1,), keras_3.Sequential),
-        slow((0, 1), (), keras_3.Sequential),
-        slow((0,), (1,), keras.Sequential),
     ],
     ids=str,
 )
-def test_averages_are_those_of_their_weights_whatever_is_frozen_later(before, after, kind, tmp_path):
-    def estimator(frozen):
+def test_averages_are_evaluated_and_start_others_warm_whatever_is_frozen(before, after, kind, tmp_path):
+    def estimator(frozen, folder="run", **options):
         model = equal_layers(kind, frozen, use_ema=True, ema_momentum=0.5)
-        return et.model_to_estimator(model, model_dir=tmp_path / "run")
-
-    first = estimator(before)
-    first.train(fours())
-    loss, predictions = first.evaluate(fours(1))["loss"], list(first.predict(fours(1)))
-    assert estimator(after).evaluate(fours(1))["loss"] == loss
-    for ours, theirs in zip(estimator(after).predict(fours(1)), predictions, strict=True):
-        np.testing.assert_array_equal(*(list(each.values())[0] for each in (ours, theirs)))
-
-
-@pytest.mark.parametrize("kind", [slow(keras.Sequential), keras_3.Sequential], ids=["tf_keras", "Keras 3"])
-def test_a_warm_start_reads_the_moving_averages_used_in_evaluation(kind, tmp_path):
-    def estimator(folder, **options):
-        model = equal_layers(kind, (), use_ema=True, ema_momentum=0.5)
         return et.model_to_estimator(model, model_dir=tmp_path / folder, **options)
 
-    first = estimator("first")
+    first, other = estimator(before), estimator(after)
     first.train(fours())
-    warm = estimator("second", warm_start_from=str(tmp_path / "first"))
-    assert warm.evaluate(fours(1))["loss"] == first.evaluate(fours(1))["loss"]
+    loss = first.evaluate(fours(1))["loss"]
+    assert other.evaluate(fours(1))["loss"] == loss
+    for ours, theirs in zip(other.predict(fours(1)), first.predict(fours(1)), strict=True):
+        np.testing.assert_array_equal(*(list(each.values())[0] for each in (ours, theirs)))
+    warm = estimator((), "warm", warm_start_from=str(tmp_path / "run"))
+    assert warm.evaluate(fours(1))["loss"] == loss
 
 
-@pytest.mark.parametrize(("frozen", "others"), [((0,), (1,)), slow((0, 1), ())], ids=str)
-def test_a_checkpoint_resumes_with_other_frozen_layers(frozen, others, tmp_path):
-    def estimator(frozen):
-        return et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / "run")
+@pytest.mark.slow
+def test_a_checkpoint_resumes_with_other_frozen_layers(tmp_path):
+    def estimator(frozen, folder="run"):
+        return et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / folder)
 
-    first = estimator(frozen)
+    first = estimator((0,))
     first.train(fours(), steps=2)
-    estimator(others).train(fours(), steps=2)
+    estimator((1,)).train(fours(), steps=2)
     shutil.copytree(tmp_path / "run", tmp_path / "new")
     first.train(fours(), steps=2)
-    new = et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / "new")
-    new.train(fours(), steps=2)
+    estimator((0,), "new").train(fours(), steps=2)
     (_, ours), (_, expected) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-6") for name in ("run", "new"))
     assert ours.keys() == expected.keys()
     for key, value in ours.items():
@@ -294,7 +279,7 @@ def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "kind", [OwnStep, slow(keras.Sequential), keras_3.Sequential], ids=["own step", "tf_keras", "Keras 3"]
+    "kind", [slow(OwnStep), slow(keras.Sequential), keras_3.Sequential], ids=["own step", "tf_keras", "Keras 3"]
 )
 def test_averages_that_begin_later_begin_with_the_weights(kind, tmp_path):
     def train(steps, **options):

@@ -12,7 +12,6 @@ import warm_python
 
 from estimator_train._engine.distribution import launchers
 from estimator_train._engine.distribution.cluster_task import read_tf_config
-from estimator_train.app.cli.commands.launch import free_addresses
 
 SCRIPT = Path(__file__).parents[2] / "data" / "multi_worker" / "train.py"
 
@@ -141,28 +140,15 @@ def test_variables_that_contradict_each_other_are_refused_in_one_line(variables,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["slurm", "sagemaker", "vertex"])
-def test_two_workers_train_as_each_launcher_starts_them(launcher, tmp_path):
-    first, second = free_addresses(2)
+def test_two_workers_train_as_slurm_starts_them(tmp_path):
     job = next(job for job in random.sample(range(625), 625) if all(map(is_free, slurm_ports(job))))
-    environments = {
-        "slurm": [slurm("localhost", "2", "localhost", index, job, tasks=2) for index in range(2)],
-        "sagemaker": [sagemaker("algo-1"), sagemaker("algo-2")],
-        "vertex": [vertex((f"workerpool{index}", 0), workerpool0=[first], workerpool1=[second]) for index in range(2)],
-    }[launcher]
     settings = json.dumps({"strategy": "multi_worker", "max_steps": 3})
     logs = [tmp_path / f"{index}.log" for index in range(2)]
-    script = tmp_path / "train.py"  # hosts of SageMaker have names and one port; here one host has two ports
-    script.write_text(f"""
-import runpy
-from estimator_train._engine.distribution import launchers
-launchers._sagemaker_address = {{"algo-1": {first!r}, "algo-2": {second!r}}}.get
-runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
-""")
-    processes = [
-        warm_python.Popen([script, tmp_path / "run", settings], env=os.environ | variables, stdout=log, stderr=log)
-        for variables, log in zip(environments, logs, strict=True)
-    ]
+    processes = []
+    for index, log in enumerate(logs):
+        environment = os.environ | slurm("localhost", "2", "localhost", index, job, tasks=2)
+        command = [SCRIPT, tmp_path / "run", settings]
+        processes.append(warm_python.Popen(command, env=environment, stdout=log, stderr=log))
     try:
         assert [process.wait(120) for process in processes] == [0, 0], "".join(log.read_text() for log in logs)
     finally:

@@ -118,10 +118,9 @@ def test_workers_with_several_devices_match_a_process_with_as_many(start, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(devices, start):
+def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(start):
     config = {"save_checkpoints_secs": 1}
-    settings = {"max_steps": 500, "stop_at": 40, "secs_a_step": 0.1, "devices": devices}
+    settings = {"max_steps": 500, "stop_at": 40, "secs_a_step": 0.1, "devices": 2}
     chief, worker = start("chief", "worker", config=config, **settings)
     assert exit_codes([chief, worker]) == [0, 0]
     steps, _ = saved_steps(chief)
@@ -132,7 +131,7 @@ def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(devices,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("devices", "config", "steps"),
-    [(1, {}, 3), (1, {"steps_per_loop": 4}, 3), (1, {"accumulate_steps": 2}, 2), (2, {}, 3)],
+    [(1, {"steps_per_loop": 4}, 3), (1, {"accumulate_steps": 2}, 2), (2, {}, 3)],
 )
 def test_training_ends_where_the_first_worker_has_no_more_data(devices, config, steps, start):
     settings = {"batches": [3 * devices, 5 * devices], "own_step": "accumulate_steps" not in config, "config": config}

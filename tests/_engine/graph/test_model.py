@@ -52,6 +52,12 @@ def make_estimator(tmp_path):
     return make
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """An Estimator of `linear` after a step on numbers(4): w is 1.5."""
+    return et.Estimator(linear, tmp_path_factory.mktemp("trained"), params={"rate": 1.0}).train(numbers(4), steps=1)
+
+
 def mean_spec(mode, loss, **fields):
     """Returns a spec whose train_op only counts the step, if there was data for the loss."""
     with tf.control_dependencies([loss]):
@@ -146,10 +152,8 @@ def test_training_resumes_from_the_newest_checkpoint(make_estimator):
 
 
 @pytest.mark.smoke
-def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator):
-    estimator = make_estimator()
-    estimator.train(numbers(4), steps=1)  # w is 1.5
-    results = estimator.evaluate(numbers(10))
+def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(trained):
+    results = trained.evaluate(numbers(10))
     assert results["mean"] == 4.5
     assert results["loss"] == pytest.approx(-1.5 * np.mean([1.5, 5.5, 8.5]))  # the last batch is a short one
     assert results["global_step"] == 1
@@ -157,9 +161,8 @@ def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator
 
 
 @pytest.mark.smoke
-def test_predictions_come_one_by_one_with_the_trained_variables(make_estimator):
-    estimator = make_estimator().train(numbers(4), steps=1)
-    assert [example["y"] for example in estimator.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
+def test_predictions_come_one_by_one_with_the_trained_variables(trained):
+    assert [example["y"] for example in trained.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
 
 
 def test_predict_drops_the_labels(make_estimator):
@@ -172,9 +175,8 @@ def test_predict_drops_the_labels(make_estimator):
     assert list(without.predict(numbers(3))) == [0, 1, 2]
 
 
-def test_a_suspended_predict_generator_leaves_the_callers_mode_alone(make_estimator):
-    estimator = make_estimator().train(numbers(4), steps=1)
-    first, second = estimator.predict(numbers(8)), estimator.predict(numbers(8))
+def test_a_suspended_predict_generator_leaves_the_callers_mode_alone(trained):
+    first, second = trained.predict(numbers(8)), trained.predict(numbers(8))
     values = []
     for _ in range(6):
         values.append((next(first)["y"], next(second)["y"]))
@@ -371,6 +373,7 @@ def test_two_replicas_average_gradients_and_losses(kind, cross_device_ops, make_
     assert "Loss for final step: -40.25." in log_lines  # w is 3.5, x is 9.5 and 13.5
 
 
+@pytest.mark.slow
 def test_three_replicas_all_count_in_the_average_gradient(make_estimator):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"])
     estimator = make_estimator(train_distribute=strategy)
@@ -797,23 +800,22 @@ def receiver():
     return et.export.ServingInputReceiver({"x": x}, {"x": x})
 
 
-def test_an_exported_model_predicts_what_predict_gives(make_estimator, tmp_path):
-    estimator = make_estimator().train(numbers(4), steps=1)
+def test_an_exported_model_predicts_what_predict_gives(trained, tmp_path):
     (tmp_path / "words.txt").write_text("a\nb\n")
     extra = {"lists/words.txt": str(tmp_path / "words.txt")}
-    folder = estimator.export_saved_model(str(tmp_path / "export"), receiver, assets_extra=extra)
+    folder = trained.export_saved_model(str(tmp_path / "export"), receiver, assets_extra=extra)
     assert isinstance(folder, bytes)
     assert os.path.basename(folder).isdigit()
     assert (tmp_path / "export" / os.path.basename(folder.decode()) / "assets.extra/lists/words.txt").read_text()
     served = tf.saved_model.load(folder.decode()).signatures["serving_default"](x=tf.constant([2.0, 4.0]))
-    predictions = estimator.predict(lambda: tf.data.Dataset.from_tensors({"x": [2.0, 4.0]}))
+    predictions = trained.predict(lambda: tf.data.Dataset.from_tensors({"x": [2.0, 4.0]}))
     assert served["y"].numpy().tolist() == [prediction["y"] for prediction in predictions] == [3, 6]
     assert os.listdir(tmp_path / "export") == [os.path.basename(folder.decode())]
 
 
 @pytest.mark.slow
-def test_a_process_with_tensorflow_alone_can_serve_an_export(make_estimator, tmp_path):
-    folder = make_estimator().train(numbers(4), steps=1).export_saved_model(str(tmp_path / "export"), receiver)
+def test_a_process_with_tensorflow_alone_can_serve_an_export(trained, tmp_path):
+    folder = trained.export_saved_model(str(tmp_path / "export"), receiver)
     serve = (
         "import sys, tensorflow as tf\n"
         "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
@@ -825,13 +827,12 @@ def test_a_process_with_tensorflow_alone_can_serve_an_export(make_estimator, tmp
 
 
 @pytest.mark.slow
-def test_all_modes_are_exported_together(make_estimator, tmp_path):
-    estimator = make_estimator().train(numbers(4), steps=1)
+def test_all_modes_are_exported_together(trained, tmp_path):
     supervised = et.experimental.build_raw_supervised_input_receiver_fn(
         {"x": tf.zeros([1])}, tf.zeros([1]), default_batch_size=None
     )
     receivers = {"train": supervised, "eval": supervised, "infer": receiver}
-    folder = estimator.experimental_export_all_saved_models(tmp_path / "export", receivers)
+    folder = trained.experimental_export_all_saved_models(tmp_path / "export", receivers)
     with v1.Session(graph=tf.Graph()) as session:
         meta = v1.saved_model.load(session, ["eval"], folder.decode())
         outputs = meta.signature_def["eval"].outputs

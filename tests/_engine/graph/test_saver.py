@@ -80,7 +80,8 @@ def test_a_checkpoint_of_tf215_with_a_shared_embedding_is_read(trained, values, 
     np.testing.assert_allclose(served, logits(trained)[:4], atol=1e-6)
 
 
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_a_tf215_checkpoint_with_a_shared_embedding_resumes(replicas, values, mirrored, tmp_path):
     config = et.RunConfig(train_distribute=mirrored(replicas))
     estimator = combined(saved_as_tf215(values, tmp_path), config=config).train(input_fn, steps=1)

@@ -22,6 +22,7 @@ def wait_for_threads():
 def closing(monkeypatch):
     """Sessions close when this event is set; its list `order` says what they did."""
     gc.collect()  # sessions of other tests
+    gc.freeze()  # what these have left takes a second to look through again
     wait_for_threads()
     close, delete = v1.Session.close, v1.Session.__del__
     may_close = threading.Event()

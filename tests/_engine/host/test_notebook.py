@@ -28,7 +28,7 @@ def test_a_script_is_no_kernel(monkeypatch):
 
 
 def test_a_short_training_logs_its_losses_and_nothing_else(log_of_a_notebook, classifier, data, batches, tmp_path):
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path / "run")
     estimator.train(batches(data, 16), steps=3)
     assert [line.split(" = ")[0].split(":")[0] for line in log_of_a_notebook] == ["loss", "Loss for final step"]
 
@@ -48,7 +48,7 @@ def test_level_debug_shows_all_lines(log_of_a_notebook):
 
 def test_an_estimator_shows_its_directory_and_newest_checkpoint(classifier, data, batches, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    estimator = et.model_to_estimator(classifier(), model_dir="<run>")
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir="<run>")
     assert repr(estimator) == "Estimator(model_dir='<run>')"
     assert "<td>none</td>" in estimator._repr_html_()
     estimator.train(batches(data, 16), steps=3)

@@ -113,10 +113,15 @@ def test_further_training_of_an_estimator_fills_nothing(scans, log_lines, tmp_pa
     assert "float16[4, 4, 4], float32[2] each, 0.0 MB" in line
 
 
-def test_it_is_for_training_a_keras_model(scans):
+@pytest.fixture(scope="module")
+def estimator(tmp_path_factory):
+    return et.model_to_estimator(build(), model_dir=tmp_path_factory.mktemp("run"))
+
+
+def test_it_is_for_training_a_keras_model(scans, estimator):
     features = frozen_features(images(scans, num_epochs=1))
     with pytest.raises(ValueError, match="pass an input_fn of the examples to evaluate, predict and other models"):
-        et.model_to_estimator(build()).evaluate(features)
+        estimator.evaluate(features)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +146,9 @@ def test_examples_must_be_an_input_fn():
         (lambda: tf.data.Dataset.from_tensors(tf.ragged.constant([[1.0], []])), "batches of dense tensors, got"),
     ],
 )
-def test_examples_that_cannot_be_kept_are_refused(dataset, message):
+def test_examples_that_cannot_be_kept_are_refused(dataset, message, estimator):
     with pytest.raises(ValueError, match=message):
-        et.model_to_estimator(build()).train(frozen_features(dataset))
+        estimator.train(frozen_features(dataset))
 
 
 def test_layers_that_mix_the_examples_of_a_batch_are_refused():

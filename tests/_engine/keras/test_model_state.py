@@ -126,7 +126,14 @@ def saved_values(path):
     return {name: reader.get_tensor(name) for name in names if name.endswith("VALUE") and "counter" not in name}
 
 
-@pytest.fixture(scope="module", params=_MODELS)
+_FAST = ("scaled nadam", "scaled averages of Keras 3", "not built")
+
+
+def slow(name):
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=[name if name in _FAST else slow(name) for name in _MODELS])
 def trained(request, data, batches, tmp_path_factory):
     """A model's name, and the directory of a run of 4 steps with checkpoints of steps 2 and 4."""
     folder = tmp_path_factory.mktemp("trained")
@@ -145,7 +152,9 @@ def test_a_resumed_training_reads_its_checkpoint_once(trained, data, batches, re
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
-@pytest.mark.parametrize("trained", ["scaled nadam", "own step", "not built", "not built of Keras 3"], indirect=True)
+@pytest.mark.parametrize(
+    "trained", ["scaled nadam", "not built", slow("own step"), slow("not built of Keras 3")], indirect=True
+)
 def test_an_evaluation_a_predictor_and_an_export_read_once(trained, data, batches, reads, tmp_path):
     name, folder = trained
     run, input_fn, x = shutil.copytree(folder, tmp_path / "run"), batches(data, 16), data[0][:16]

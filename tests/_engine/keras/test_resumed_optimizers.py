@@ -24,6 +24,7 @@ def test_every_optimizer_resumes_with_the_numbers_of_an_unbroken_training(tmp_pa
     assert second.stdout == "" and second.stderr.count(" done") > 40
 
 
+@pytest.mark.slow
 def test_nadam_resumes_on_replicas_with_the_numbers_of_an_unbroken_training(data, batches, mirrored, tmp_path):
     def train(folder, **options):
         keras.utils.set_random_seed(7)

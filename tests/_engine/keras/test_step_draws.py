@@ -1,7 +1,5 @@
 """Dropout and other random layers of tf_keras: the same numbers in a resumed training as in an unbroken one."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -95,14 +93,18 @@ LAYERS = {
 SETTINGS = [{"steps_per_loop": 3}, {"accumulate_steps": 2}, {"jit_compile": True}, {"recompute": True}]
 
 
+@pytest.mark.slow
 def test_two_replicas_resume_with_the_numbers_of_an_unbroken_training(mirrored, tmp_path):
     assert_resumed_as_unbroken(tmp_path, LAYERS["dropout and noise"], replicas=mirrored(2))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [*itertools.product(LAYERS, [{}]), *itertools.product(["dropout and noise"], SETTINGS)],
+    [
+        ("dropout and noise", {}),
+        *(pytest.param("dropout and noise", settings, marks=pytest.mark.slow) for settings in SETTINGS),
+        *(pytest.param(name, {}, marks=pytest.mark.slow) for name in ("images", "recurrent")),
+    ],
     ids=str,
 )
 def test_a_resumed_training_draws_the_numbers_of_an_unbroken_one(name, settings, tmp_path):
@@ -114,6 +116,7 @@ def test_layers_that_draw_in_branches_or_are_created_late_resume_too(tmp_path):
     assert len(assert_resumed_as_unbroken(tmp_path, Branching)) > 4
 
 
+@pytest.mark.slow
 def test_a_step_that_xla_compiles_draws_on_another_device_than_the_first(mirrored, tmp_path):
     mirrored(2)
 

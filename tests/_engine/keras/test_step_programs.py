@@ -199,10 +199,6 @@ def test_a_loss_is_of_its_step_if_the_trace_creates_its_metric(tmp_path):
     assert hook.values == [4, 1]
 
 
-def slow(*values):
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 def tagger(keras, by_xla):
     """Returns a model of masked sequences; each trace of its forward pass appends to `by_xla`."""
 
@@ -232,14 +228,14 @@ def words():
     return tf.data.Dataset.from_tensor_slices((features.astype("int32"), labels)).repeat(2).batch(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keras", "settings", "tolerance"),
     [
         (keras, {}, 1e-5),
-        slow(keras3, {}, 1e-5),
-        slow(keras, {"accumulate_steps": 2}, 1e-5),
-        slow(keras3, {"mixed_precision": "bfloat16"}, 1e-2),
-        slow(keras, {"mixed_precision": "float16"}, 1e-2),
+        (keras3, {"accumulate_steps": 2}, 1e-5),
+        (keras3, {"mixed_precision": "bfloat16"}, 1e-2),
+        (keras, {"mixed_precision": "float16"}, 1e-2),
     ],
 )
 def test_xla_trains_replicas_as_they_train_without_it(keras, settings, tolerance, mirrored, tmp_path):
@@ -261,8 +257,7 @@ def test_xla_trains_replicas_as_they_train_without_it(keras, settings, tolerance
         np.testing.assert_allclose(weights[name], value, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("keras", [keras, keras3])
+@pytest.mark.parametrize(("keras", "replicas"), [(keras, 2), pytest.param(keras3, 1, marks=pytest.mark.slow)])
 def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(keras, replicas, mirrored, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=["mae"], jit_compile=True)
