@@ -1,5 +1,7 @@
 """Every way to give a Keras 3 model, and every kind of layer that it may have; what is refused, in one line."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -212,6 +214,14 @@ class SmallOfItsOwn(keras.Model):
         return inputs
 
 
+def test_a_model_of_tf_keras_needs_no_keras_3(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "keras", None)  # importing it fails
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    et.model_to_estimator(model, model_dir=tmp_path)
+
+
+@pytest.mark.slow
 def test_keras_3_is_not_imported_without_a_model_of_its_own(tmp_path):
     (tmp_path / "script.py").write_text("""
 import sys
