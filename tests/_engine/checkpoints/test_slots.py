@@ -179,18 +179,6 @@ def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, r
 SCHEDULE = keras_3.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
 
 
-def test_keras_3_slots_survive_a_change_between_rate_and_schedule(tmp_path):
-    before = {}
-    for step, rate in enumerate((0.1, SCHEDULE, 0.1)):
-        model = equal_layers(keras_3.Sequential, (), rate)
-        estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path)).train(fours(), steps=1)
-        if before:
-            _, again = kernels_and_slots_in(tmp_path / f"model.ckpt-{step}")  # saved again when training goes on
-            np.testing.assert_equal(again, before)
-        _, before = kernels_and_slots_in(estimator.latest_checkpoint())
-        assert len(before) == 3
-
-
 def test_a_keras_3_model_with_a_schedule_reads_its_slots(tmp_path):
     model = equal_layers(keras_3.Sequential, (), SCHEDULE)
     estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path)).train(fours(), steps=2)
@@ -279,23 +267,29 @@ def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "kind", [slow(OwnStep), slow(keras.Sequential), keras_3.Sequential], ids=["own step", "tf_keras", "Keras 3"]
+    ("kind", "rate"),
+    [slow(OwnStep, 0.1), slow(keras.Sequential, 0.1), (keras_3.Sequential, SCHEDULE)],
+    ids=["own step", "tf_keras", "Keras 3"],
 )
-def test_averages_that_begin_later_begin_with_the_weights(kind, tmp_path):
-    def train(steps, **options):
-        model = equal_layers(kind, (), **options)
-        estimator = et.model_to_estimator(lambda: model, model_dir=tmp_path / "run")
-        estimator.train(fours(), steps=steps)
+def test_averages_begin_with_weights_and_slots_survive_another_rate(kind, rate, tmp_path):
+    def train(steps, rate=0.1, **options):
+        model = equal_layers(kind, (), rate, **options)
+        et.model_to_estimator(lambda: model, model_dir=tmp_path).train(fours(), steps=steps)
+
+    def saved(step):
+        return kernels_and_slots_in(tmp_path / f"model.ckpt-{step}")
 
     train(2)
-    shutil.copytree(tmp_path / "run", tmp_path / "first")
-    train(1, use_ema=True)
-    (kernels, first), (_, again) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-2") for name in ("first", "run"))
+    kernels, first = saved(2)
+    train(1, rate, use_ema=True)
+    _, again = saved(2)  # saved again when training goes on
     for (layer, slot), value in again.items():
         np.testing.assert_array_equal(value, kernels[layer] if slot == "average" else first[layer, slot])
+    _, before = saved(3)
     train(1)
-    _, last = kernels_and_slots_in(tmp_path / "run" / "model.ckpt-3")
-    assert last.keys() == first.keys()
+    _, again = saved(3)
+    assert again.keys() == first.keys() and len(before) == 6
+    np.testing.assert_equal(again, {key: before[key] for key in again})
 
 
 def test_slots_follow_when_a_layer_makes_its_parts_in_another_order(tmp_path):

@@ -410,28 +410,40 @@ def test_an_incomplete_group_of_batches_is_left_out_of_training(mirrored, make_e
     assert estimator.train(numbers(2, batch_size=2)).get_variable_value("global_step") == 1
 
 
-def test_static_batch_sizes_stay_static_in_training(mirrored, make_estimator):
-    def model_fn(features, labels, mode):
-        return mean_spec(mode, tf.reduce_mean(tf.reshape(features["x"], [features["x"].shape[0], 1])))
+def test_replicas_have_static_batch_sizes_a_context_and_hooks_run_once(mirrored, make_estimator):
+    begun, contexts = [], []
 
-    def input_fn():
-        return numbers(20)().unbatch().batch(4, drop_remainder=True)
+    class Counts(et.SessionRunHook):
+        def begin(self):
+            begun.append(self)
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(tf.reshape(features["x"], [features["x"].shape[0], 1]))
+        return mean_spec(mode, loss, training_hooks=[Counts()])
+
+    def input_fn(input_context):
+        contexts.append((input_context.num_input_pipelines, input_context.num_replicas_in_sync))
+        batch_size = input_context.get_per_replica_batch_size(8)
+        return numbers(20)().unbatch().batch(batch_size, drop_remainder=True)
 
     estimator = make_estimator(model_fn, train_distribute=mirrored(2))
     assert estimator.train(input_fn).get_variable_value("global_step") == 2
+    assert len(begun) == 1 and contexts == [(1, 2)]
 
 
-def test_padded_batches_of_several_lengths_are_evaluated(mirrored, make_estimator):
+def test_padded_batches_are_evaluated_by_metrics_of_both_kinds(mirrored, make_estimator):
     def input_fn():
         lengths = tf.data.Dataset.range(1, 10)
         return lengths.map(lambda n: ({"x": tf.ones([n])}, 0.0)).padded_batch(4)
 
     def model_fn(features, labels, mode):
-        total = v1.metrics.mean(tf.reduce_sum(features["x"], axis=1))
-        return mean_spec(mode, tf.reduce_mean(features["x"]), eval_metric_ops={"length": total})
+        lengths, of_keras = tf.reduce_sum(features["x"], axis=1), keras.metrics.Mean()
+        of_keras.update_state(lengths)
+        metrics = {"length": v1.metrics.mean(lengths), "of_keras": of_keras}
+        return mean_spec(mode, tf.reduce_mean(features["x"]), eval_metric_ops=metrics)
 
-    estimator = make_estimator(model_fn, eval_distribute=mirrored(2))
-    assert estimator.evaluate(input_fn)["length"] == 5
+    metrics = make_estimator(model_fn, eval_distribute=mirrored(2)).evaluate(input_fn)
+    assert metrics["length"] == metrics["of_keras"] == 5
 
 
 def test_an_entered_strategy_scope_alone_distributes_nothing(mirrored, make_estimator):
@@ -441,17 +453,6 @@ def test_an_entered_strategy_scope_alone_distributes_nothing(mirrored, make_esti
         assert estimator.evaluate(numbers(12))["mean"] == 5.5
         assert len(list(estimator.predict(numbers(9)))) == 9
     assert estimator.get_variable_value("global_step") == 3
-
-
-def test_the_input_context_counts_the_replicas(mirrored, make_estimator):
-    seen = []
-
-    def input_fn(input_context):
-        seen.append(input_context)
-        return numbers(16, input_context.get_per_replica_batch_size(8))()
-
-    make_estimator(train_distribute=mirrored(2)).train(input_fn)
-    assert [(context.num_input_pipelines, context.num_replicas_in_sync) for context in seen] == [(1, 2)]
 
 
 def test_arrays_are_an_input_of_replicas_and_tensors_are_not(mirrored, make_estimator):
@@ -471,50 +472,26 @@ def test_batch_norm_statistics_are_the_mean_over_replicas(mirrored, make_estimat
     assert estimator.get_variable_value("batch_normalization/moving_mean") == pytest.approx(3.5)
 
 
-def test_hooks_of_the_spec_run_once_under_replicas(mirrored, make_estimator):
-    begun = []
-
-    class Counts(et.SessionRunHook):
-        def begin(self):
-            begun.append(self)
-
-    def hooked(features, labels, mode):
-        return mean_spec(mode, tf.reduce_mean(features["x"]), training_hooks=[Counts()])
-
-    make_estimator(hooked, train_distribute=mirrored(2)).train(numbers(8), steps=1)
-    assert len(begun) == 1
-
-
-@pytest.mark.parametrize("field", ["training_hooks", "training_chief_hooks"])
-def test_the_specs_checkpoint_saver_hook_replaces_ours_and_takes_listeners(field, make_estimator):
+def test_the_specs_checkpoint_saver_hook_replaces_ours_and_takes_listeners(make_estimator):
     saved = []
 
     class Listener(et.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
             saved.append(int(global_step_value))
 
-    def with_saver(features, labels, mode, config):
+    def with_saver(features, labels, mode, config, params):
         saver = et.CheckpointSaverHook(config.model_dir, save_steps=2)
-        return mean_spec(mode, tf.reduce_mean(features["x"]), **{field: [saver]})
+        return mean_spec(mode, tf.reduce_mean(features["x"]), **{params["field"]: [saver]})
 
-    make_estimator(with_saver).train(numbers(12), saving_listeners=[Listener()])
+    params = {"field": "training_hooks"}
+    make_estimator(with_saver, params).train(numbers(12), saving_listeners=[Listener()])
     assert saved == [0, 2, 3]
-    without = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
-    make_estimator(with_saver, **without).train(numbers(12), saving_listeners=[Listener()])
+    without, params = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}, {"field": "training_chief_hooks"}
+    make_estimator(with_saver, params, **without).train(numbers(12), saving_listeners=[Listener()])
     assert saved == [0, 2, 3, 3, 5, 6]
 
 
 # the spec's parts
-
-
-def test_keras_metrics_are_metrics_on_replicas(mirrored, make_estimator):
-    def with_keras_metric(features, labels, mode):
-        metric = keras.metrics.Mean()
-        metric.update_state(features["x"])
-        return et.EstimatorSpec(mode, loss=tf.reduce_mean(features["x"]), eval_metric_ops={"mean": metric})
-
-    estimator = make_estimator(with_keras_metric, eval_distribute=mirrored(2))
-    assert estimator.evaluate(numbers(10))["mean"] == 4.5
 
 
 @pytest.mark.parametrize("name", ["loss", "global_step"])
@@ -725,9 +702,8 @@ def test_an_iterators_state_may_be_saved_too(make_estimator):
     assert estimator.latest_checkpoint().endswith("-1")
 
 
-def test_the_graph_is_written_unless_it_is_not_wanted(make_estimator, tmp_path):
-    make_estimator().train(numbers(4), steps=1)
-    assert {"graph.pbtxt", "model.ckpt-1.meta", "checkpoint"} <= set(os.listdir(tmp_path / "run"))
+def test_the_graph_is_written_unless_it_is_not_wanted(trained, tmp_path):
+    assert {"graph.pbtxt", "model.ckpt-1.meta", "checkpoint"} <= set(os.listdir(trained.model_dir))
     config = et.RunConfig(tmp_path / "other", checkpoint_save_graph_def=False)
     et.Estimator(linear, config=config, params={"rate": 1.0}).train(numbers(4), steps=1)
     assert not {"graph.pbtxt", "model.ckpt-1.meta"} & set(os.listdir(tmp_path / "other"))

@@ -30,11 +30,12 @@ def test_each_function_yields_from_its_own_process():
     assert len(pids) == 2 and os.getpid() not in pids
 
 
-@pytest.mark.parametrize("size", [10, 5_000_000], ids=["in shared memory", "larger than half of it"])
-def test_an_item_keeps_its_structure_and_arrays(size):
-    (item,) = all_of(lambda: iter([{"x": np.arange(size), "names": ("a", None)}]))
-    np.testing.assert_array_equal(item["x"], np.arange(size))
-    assert item["names"] == ("a", None)
+def test_an_item_keeps_its_structure_and_arrays():
+    sizes = [10, 5_000_000]  # in shared memory, and larger than half of it
+    items = all_of(lambda: ({"x": np.arange(size), "names": ("a", None)} for size in sizes))
+    for item, size in zip(items, sizes, strict=True):
+        np.testing.assert_array_equal(item["x"], np.arange(size))
+        assert item["names"] == ("a", None)
 
 
 def test_processes_end_with_the_context():

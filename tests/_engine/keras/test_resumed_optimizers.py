@@ -25,7 +25,7 @@ def test_every_optimizer_resumes_with_the_numbers_of_an_unbroken_training(tmp_pa
 
 
 @pytest.mark.slow
-def test_nadam_resumes_on_replicas_with_the_numbers_of_an_unbroken_training(data, batches, mirrored, tmp_path):
+def test_nadam_resumes_on_replicas_as_if_training_never_stopped(data, batches, mirrored, tmp_path):
     def train(folder, **options):
         keras.utils.set_random_seed(7)
         model = keras.Sequential([keras.layers.Dense(3, input_shape=(4,))])

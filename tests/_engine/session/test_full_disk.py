@@ -60,13 +60,13 @@ def save_to_full_disk(*args, **kwargs):
 def test_saving_a_checkpoint_on_a_full_disk(async_checkpoints, classifier, data, batches, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.train.CheckpointManager, "save", save_to_full_disk)
     config = et.RunConfig(async_checkpoints=async_checkpoints)
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path, config=config)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path, config=config)
     with pytest.raises(FullDiskError, match="the disk of /dev is full"):
         estimator.train(batches(data, 48))
 
 
 def test_an_export_on_a_full_disk(classifier, data, batches, tmp_path, monkeypatch):
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path / "run")
     monkeypatch.setattr(estimator._model, "export", save_to_full_disk)
     spec = {"dense_input": tf.TensorSpec([None, 4])}
     with pytest.raises(FullDiskError, match="the disk of /dev is full"):
@@ -79,6 +79,6 @@ def test_a_generator_of_the_user_that_fills_a_disk_keeps_its_own_error(classifie
         yield [0.0] * 4, [0.0] * 3
 
     spec = tf.TensorSpec(4), tf.TensorSpec(3)
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path)
     with pytest.raises(tf.errors.OpError, match="write_in_python"):
         estimator.train(lambda: tf.data.Dataset.from_generator(examples, output_signature=spec).batch(1))
