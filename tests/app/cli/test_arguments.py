@@ -11,13 +11,14 @@ import zipfile
 
 import pytest
 
-# Runs the command with each list of arguments; reports which large modules were imported.
+# Runs the command with each list of arguments and environment; reports which large modules were imported.
 PROGRAM = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 from estimator_train.app.cli import main
 
-def answer(arguments):
+def answer(arguments, environment):
     sys.argv = ["estimator_train", *arguments]
+    os.environ.update(environment)
     code, output, errors = 0, io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
@@ -30,77 +31,54 @@ def answer(arguments):
         name for name in ("numpy", "tensorflow") if name in sys.modules
     ]
 
-print(json.dumps([answer(arguments) for arguments in json.load(sys.stdin)]))
+print(json.dumps([answer(*each) for each in json.load(sys.stdin)]))
 """
 
 
-def run_all(folder, arguments, without=("tensorflow",)):
+def run_all(folder, arguments, without=("tensorflow",), environments=None):
     """Exit codes, standard outputs and standard errors, if none of the modules `without` has come along."""
-    lists = json.dumps([[str(argument) for argument in each] for each in arguments])
+    lists = [[str(argument) for argument in each] for each in arguments]
+    calls = json.dumps(list(zip(lists, environments or [{}] * len(lists), strict=True)))
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=lists, stdout=subprocess.PIPE, text=True, cwd=folder
+        [sys.executable, "-c", PROGRAM], input=calls, stdout=subprocess.PIPE, text=True, cwd=folder
     )
     answers = json.loads(process.stdout)
     assert not any(set(without) & set(imported) for *_, imported in answers)
     return [answer[:3] for answer in answers]
 
 
-@pytest.fixture
-def run(tmp_path):
-    return lambda *arguments: run_all(tmp_path, [arguments])[0]
+def test_help_answers_without_numpy_and_tensorflow(tmp_path):
+    named = [[name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "launch")]
+    arguments = [["--help"], ["-h"], ["--version"], ["evaluate", "-h"], *named]
+    for code, output, errors in run_all(tmp_path, arguments, without=("numpy", "tensorflow")):
+        assert (code, errors) == (0, "")
+        assert "estimator_train" in output
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["-h"],
-        ["--version"],
-        ["evaluate", "-h"],
-        *([name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "launch")),
-    ],
-)
-def test_help_answers_without_numpy_and_tensorflow(tmp_path, arguments):
-    ((code, output, errors),) = run_all(tmp_path, [arguments], without=("numpy", "tensorflow"))
-    assert (code, errors) == (0, "")
-    assert "estimator_train" in output
+OFFERED = {
+    "": "bench compare datasets evaluate export launch memory predict recipes report run train",
+    "ev": "evaluate",
+    "--dry": "--dry-run",
+    "train --max": "--max-steps",
+    "--dataset s": "synthetic_oct",
+    "train --seed 1 --model sm": "small_cnn",
+    "--data-dir sc": "sc",
+    "export --format k": "keras",
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (
-            "",
-            [
-                "bench",
-                "compare",
-                "datasets",
-                "evaluate",
-                "export",
-                "launch",
-                "memory",
-                "predict",
-                "recipes",
-                "report",
-                "run",
-                "train",
-            ],
-        ),
-        ("ev", ["evaluate"]),
-        ("--dry", ["--dry-run"]),
-        ("train --max", ["--max-steps"]),
-        ("--dataset s", ["synthetic_oct"]),
-        ("train --seed 1 --model sm", ["small_cnn"]),
-        ("--data-dir sc", ["sc"]),
-        ("export --format k", ["keras"]),
-    ],
-)
-def test_the_shell_completes_commands_flags_and_names_without_numpy(tmp_path, monkeypatch, words, offered):
-    monkeypatch.setenv("_ESTIMATOR_TRAIN_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", f"estimator_train {words}")
-    monkeypatch.setenv("COMP_CWORD", str(len(f"{words} ".split(" ")) - 1))
-    ((_, output, _),) = run_all(tmp_path, [[]], without=("numpy", "tensorflow"))
-    assert [line.partition(",")[2] for line in output.splitlines()] == offered
+def test_the_shell_completes_commands_flags_and_names_without_numpy(tmp_path):
+    environments = [
+        {
+            "_ESTIMATOR_TRAIN_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"estimator_train {words}",
+            "COMP_CWORD": str(len(f"{words} ".split(" ")) - 1),
+        }
+        for words in OFFERED
+    ]
+    answers = run_all(tmp_path, [[]] * len(OFFERED), ("numpy", "tensorflow"), environments)
+    offered = [" ".join(line.partition(",")[2] for line in output.splitlines()) for _, output, _ in answers]
+    assert dict(zip(OFFERED, offered, strict=True)) == OFFERED
 
 
 @pytest.mark.parametrize(("no_color", "start"), [("", "\x1b[31mestimator_train:\x1b[0m "), ("1", "estimator_train: ")])
@@ -413,12 +391,12 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(answers, arguments, messag
 
 
 @pytest.fixture
-def plan(run, tmp_path):
+def plan(command, tmp_path):
     """Runs with --dry-run; returns the plan as {fact: text}."""
 
     def plan(*flags):
         before = sorted(tmp_path.rglob("*"))
-        code, output, errors = run(*flags, "--dry-run")
+        code, output, errors = command(*flags, "--dry-run")
         assert (code, errors) == (0, "")
         assert sorted(tmp_path.rglob("*")) == before
         return {line[:12].rstrip(): line[13:] for line in output.splitlines()}
@@ -550,21 +528,21 @@ def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatc
     assert planned["steps"] == "3 epochs"
 
 
-def test_a_dry_run_unpacks_nothing(plan, run, tmp_path):
+def test_a_dry_run_unpacks_nothing(plan, command, tmp_path):
     with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
         archive.writestr("OCT2017 /train/CNV/CNV-1-1.jpeg", b"")
     source = "84,452, 5.8 GB, from Kaggle: paultimothymooney/kermany2018"
     for place in ("archive.zip", "."):
         planned = plan("--dataset", "oct2017", "--data-dir", place)
         assert planned["data"] == f"oct2017: not here; training unpacks it first ({source})"
-    code, _, errors = run("memory", "--dataset", "oct2017", "--data-dir", "archive.zip")
+    code, _, errors = command("memory", "--dataset", "oct2017", "--data-dir", "archive.zip")
     assert code == 2 and "oct2017 is not here; give --model and --image-size instead" in errors
     assert os.listdir(tmp_path) == ["archive.zip"]
 
 
 @pytest.mark.parametrize("flags", [["--dataset", "images"], ["--dataset", "manifest"], ["--dataset", "oct2017"]])
-def test_a_dry_run_of_missing_files_says_the_plan_and_what_is_missing(run, flags):
-    code, output, errors = run(*flags, "--data-dir", "nowhere/x", "--max-steps", "9", "--dry-run")
+def test_a_dry_run_of_missing_files_says_the_plan_and_what_is_missing(command, flags):
+    code, output, errors = command(*flags, "--data-dir", "nowhere/x", "--max-steps", "9", "--dry-run")
     kind = "file" if "manifest" in flags else "folder"
     assert (code, errors) == (2, f"estimator_train: there is no {kind} nowhere/x\n")
     lines = {line[:12].rstrip(): line[13:] for line in output.splitlines()}
@@ -572,10 +550,10 @@ def test_a_dry_run_of_missing_files_says_the_plan_and_what_is_missing(run, flags
     assert (lines["steps"], lines["folder"]) == ("9", f"runs/{flags[-1]}")
 
 
-def test_a_run_whose_files_are_missing_is_planned_from_its_settings(run, begun, scans, tmp_path):
+def test_a_run_whose_files_are_missing_is_planned_from_its_settings(command, begun, scans, tmp_path):
     text = (tmp_path / begun / "run.json").read_text().replace(str(scans), "gone")
     (tmp_path / begun / "run.json").write_text(text)
-    code, output, errors = run("--model-dir", begun, "--resume", "--dry-run")
+    code, output, errors = command("--model-dir", begun, "--resume", "--dry-run")
     assert (code, errors) == (2, "estimator_train: there is no folder gone\n")
     assert "vgg16 for images of 64x64" in output and "continuing from model.ckpt-7" in output
 
@@ -590,8 +568,8 @@ def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_
     assert said["files"] == f"{tmp_path / 'drawn'}, drawn when training starts"
 
 
-def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(run, files):
-    code, _, errors = run("--model-dir", "run", "--resume", "--dry-run")
+def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(command, files):
+    code, _, errors = command("--model-dir", "run", "--resume", "--dry-run")
     assert (code, errors) == (0, "estimator_train: run holds a run but no checkpoint: it starts at step 0\n")
 
 

@@ -2,10 +2,10 @@
 
 import dataclasses
 import json
-import subprocess
 import sys
 
 import pytest
+import warm_python
 
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.settings import RESIZES, RULES, STORED, TABLE, Settings, Training, check_class_names
@@ -76,7 +76,8 @@ def test_every_stored_value_has_a_default_that_a_flag_leaves():
     assert defaults == {"task": "classification", "accumulate_steps": 1, "steps_per_loop": "auto"}
 
 
-# Runs the command with a table that has one more setting, and prints the page's section on flags.
+# Runs the command with a table that has one more setting, once for each line of arguments; no training takes a step.
+# A line "= CODE" ends the output of each; the last output is the page's section on flags.
 PROGRAM = """
 import importlib.util, sys
 name = "estimator_train.app.cli.settings"
@@ -87,12 +88,19 @@ class Finder:
         return importlib.util.spec_from_file_location(name, {file!r}) if wanted == name else None
 
 sys.meta_path.insert(0, Finder)
-if sys.argv[1:] == ["docs"]:
-    from tests.app.cli import flag_tables
-    print(flag_tables.section())
-else:
-    from estimator_train.app.cli import main
-    main()
+for loaded in [module for module in sys.modules if module.startswith("estimator_train.app.cli")]:
+    del sys.modules[loaded]
+from estimator_train.app.cli import main
+from estimator_train.app.cli.run import training
+training._train = lambda *_: sys.exit(0)
+for arguments in {calls!r}:
+    sys.argv = ["estimator_train", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        print("=", end.code or 0)
+from tests.app.cli import flag_tables
+print(flag_tables.section())
 """
 FIELD = '''
     paper: str | None = setting(MODEL, kinds.Text())
@@ -107,25 +115,27 @@ def test_one_more_field_shows_in_help_run_json_plan_resume_and_docs(scans, tmp_p
     with open(table) as source:
         changed = source.read().replace("\n    class_names: tuple[str, ...]\n", FIELD)
     (tmp_path / "settings.py").write_text(changed)
-    program = PROGRAM.format(file=str(tmp_path / "settings.py"))
-
-    def run(*arguments):
-        command = [sys.executable, "-c", program, *map(str, arguments)]
-        process = subprocess.run(command, capture_output=True, text=True, cwd=flag_tables.PAGE.parents[1])
-        return process.returncode, process.stdout, process.stderr
-
-    assert "  --paper TEXT                    Paper to cite.\n" in run("train", "--help")[1]
-    assert "\n| `--paper TEXT` | Paper to cite. | fixed |\n" in run("docs")[1]
-    data = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
-    code, output, errors = run(*data, "--max-steps", "1", "--model-dir", tmp_path / "run", "--paper", "Kermany 2018")
-    assert code == 0, errors
-    assert "\npaper        Kermany 2018\n" in output
+    run = str(tmp_path / "run")
+    data = ["--dataset", "images", "--data-dir", str(scans), "--model", "small_cnn", "--image-size", "16"]
+    resume = ["--model-dir", run, "--resume", "--dry-run"]
+    calls = [
+        ["train", "--help"],
+        [*data, "--max-steps", "1", "--model-dir", run, "--paper", "Kermany 2018"],
+        resume,
+        [*resume, "--paper", "He 2015"],
+    ]
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(file=str(tmp_path / "settings.py"), calls=calls))
+    done = warm_python.run([program], tmp_path, cwd=flag_tables.PAGE.parents[1])
+    assert done.returncode == 0, done.stderr
+    shown, trained, resumed, refused, docs = done.stdout.split("\n= ")
+    assert "  --paper TEXT                    Paper to cite.\n" in shown
+    assert "\n| `--paper TEXT` | Paper to cite. | fixed |\n" in docs
+    assert "\npaper        Kermany 2018\n" in trained
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["paper"] == "Kermany 2018"
-    resume = ["--model-dir", tmp_path / "run", "--resume", "--dry-run"]
-    assert "\npaper        Kermany 2018\n" in run(*resume)[1]
-    code, _, errors = run(*resume, "--paper", "He 2015")
-    assert code == 2
-    assert f"the run in {tmp_path}/run has paper Kermany 2018, not He 2015; continue with the same" in errors
+    assert "\npaper        Kermany 2018\n" in resumed
+    assert (refused, docs[:2]) == ("0", "2\n")
+    assert f"the run in {run} has paper Kermany 2018, not He 2015; continue with the same" in done.stderr
 
 
 def test_the_command_knows_the_ways_to_resize():
