@@ -29,8 +29,13 @@ RUN = {
 @pytest.fixture
 def run_dir(tmp_path):
     """The directory of a run with every possible file."""
+    write_run(tmp_path)
+    return tmp_path
+
+
+def write_run(folder):
     with tf.Graph().as_default():
-        writer = v1.summary.FileWriter(str(tmp_path))
+        writer = v1.summary.FileWriter(str(folder))
     for step, value in TRAINING.items():
         rates = {"examples/sec": 100 * value, "input_wait_share": 0.1, "global_step/sec": 3.0, "learning_rate": 0.01}
         for tag, scalar in ({"loss": value, "accuracy": 1 - value / 2} | rates).items():
@@ -43,20 +48,29 @@ def run_dir(tmp_path):
         {"checkpoint": "model.ckpt-201", "step": 201, "metrics": {"loss": 0.6125, "recalls": [1.0, 0.5]}}
         | {"classification": result},
     ]
-    (tmp_path / "evaluations.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in evaluations))
+    (folder / "evaluations.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in evaluations))
     timing = {"steps_per_second": 2.5, "examples_per_second": 80.0, "input_wait_share": 0.25}
     session = {"started": "2026-01-01T00:00:00+00:00", "first_step": 0, "last_step": 201, "input_wait_seconds": 20.0}
     session |= {"seconds": 80.5, "warmup_seconds": 1.0, "whole_seconds": 143.5, "other_seconds": 2.0}
     timing["sessions"] = [session | {"checkpoint_seconds": 10.25, "evaluation_seconds": 49.75}]
-    (tmp_path / "timing.json").write_text(json.dumps(timing))
-    (tmp_path / "run.json").write_text(json.dumps(RUN))
-    return tmp_path
+    (folder / "timing.json").write_text(json.dumps(timing))
+    (folder / "run.json").write_text(json.dumps(RUN))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mistakes():
     image = Image.new("L", (900, 600), 90)
     return [Mistake(image, "CNV/<1>.jpeg", CLASS_NAMES[0], 0.2, "NORMAL", 0.8)]
+
+
+@pytest.fixture(scope="module")
+def report(mistakes, tmp_path_factory):
+    """The path of the whole report of such a run."""
+    folder = tmp_path_factory.mktemp("run")
+    write_run(folder)
+    path = write_report(folder, mistakes)
+    assert path == str(folder / "report" / "report.html")
+    return Path(path)
 
 
 def colors(png):
@@ -66,14 +80,12 @@ def colors(png):
     return {f"#{value:06x}" for value in values[counts > 10]}
 
 
-def test_what_the_run_has_is_shown(run_dir, mistakes):
-    path = write_report(run_dir, mistakes)
-    assert path == str(run_dir / "report" / "report.html")
-    page = Page(path)
+def test_what_the_run_has_is_shown(report, mistakes):
+    page = Page(report)
     for text in ("75.0 %", "0.6125", "model.ckpt-201", "80", "25 %", "24×32", "small_cnn", "NORMAL 0.800"):
         assert text in page.text
     assert "0 to 201" in page.text and "49.8" in page.text  # of the session
-    written = sorted(file.name for file in (run_dir / "report").iterdir())
+    written = sorted(file.name for file in report.parent.iterdir())
     plotted = [
         "accuracy.png",
         "confusion_matrix.png",
@@ -83,13 +95,13 @@ def test_what_the_run_has_is_shown(run_dir, mistakes):
         "throughput.png",
     ]
     assert written == sorted([*plotted, "report.html"])
-    assert all((run_dir / "report" / name).read_bytes().startswith(b"\x89PNG") for name in plotted)
+    assert all((report.parent / name).read_bytes().startswith(b"\x89PNG") for name in plotted)
     assert len(page.images()) == len(plotted) + len(mistakes)
     assert "There are no" not in page.text and "not been evaluated" not in page.text
 
 
-def test_nothing_is_loaded_from_outside_and_every_image_has_a_text(run_dir, mistakes):
-    page = Page(write_report(run_dir, mistakes))
+def test_nothing_is_loaded_from_outside_and_every_image_has_a_text(report):
+    page = Page(report)
     places = [
         attributes[name] for _, attributes in page.tags for name in ("src", "srcset", "href") if name in attributes
     ]
@@ -100,14 +112,13 @@ def test_nothing_is_loaded_from_outside_and_every_image_has_a_text(run_dir, mist
     assert not {"script", "iframe", "object"} & {tag for tag, _ in page.tags}
 
 
-def test_names_are_text_and_never_markup(run_dir, mistakes):
-    page = Page(write_report(run_dir, mistakes))
+def test_names_are_text_and_never_markup(report):
+    page = Page(report)
     assert "<b>CNV</b>" in page.text and "CNV/<1>.jpeg" in page.text
     assert "b" not in {tag for tag, _ in page.tags}
 
 
-@pytest.mark.slow
-def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes):
+def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes, blank_plots):
     heat = np.array([[0.0, 1.0]])
     page = Page(write_report(run_dir, [mistakes[0]._replace(heat=heat)], note="Grad-CAM is below."))
     *_, plain, warm = page.images()
@@ -119,8 +130,7 @@ def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes):
     assert left[2] > left[0] and right[0] > right[2]  # blue, red
 
 
-@pytest.mark.slow
-def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes, warnings):
+def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes, warnings, blank_plots):
     timings = {
         count: {"examples_per_second": rate, "mean_seconds": 8 * count / rate, "input_wait_share": 0.0}
         for count, rate in ((1, 40.0), (2, 60.0))
@@ -136,9 +146,8 @@ def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes
     assert "bench/scaling.json is skipped" in warning
 
 
-@pytest.mark.slow
-def test_a_thumbnail_is_small(run_dir, mistakes):
-    *_, thumbnail = Page(write_report(run_dir, mistakes)).images()
+def test_a_thumbnail_is_small(report, mistakes):
+    *_, thumbnail = Page(report).images()
     assert len(thumbnail["src"]) < 20_000
     assert mistakes[0].image.size == (900, 600)
 
@@ -154,8 +163,7 @@ def test_a_run_that_has_only_begun_says_what_it_lacks(mistakes, sentence, tmp_pa
     assert not page.images()
 
 
-@pytest.mark.slow
-def test_a_report_that_cannot_be_written_leaves_the_earlier_one(run_dir, monkeypatch):
+def test_a_report_that_cannot_be_written_leaves_the_earlier_one(run_dir, monkeypatch, blank_plots):
     path = Path(write_report(run_dir))
     before = path.read_bytes()
 
@@ -205,7 +213,7 @@ def test_images_are_in_the_events(tmp_path):
     assert (value.image.width, value.image.height) == Image.open(io.BytesIO(png)).size
 
 
-def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batches, tmp_path):
+def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batches, tmp_path, blank_plots):
     config = et.RunConfig(tmp_path / "run", save_summary_steps=1)
     estimator = et.model_to_estimator(classifier(), config=config)
     estimator.train(batches(data, 16), steps=3).evaluate(batches(data, 32))
@@ -218,7 +226,7 @@ def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batc
     assert "model.ckpt-3" in shown
 
 
-def test_the_title_has_the_data_the_model_and_the_result(run_dir):
+def test_the_title_has_the_data_the_model_and_the_result(run_dir, blank_plots):
     assert "<title>oct2017, small_cnn: 75.0 % accuracy</title>" in Path(write_report(run_dir)).read_text()
     settings = RUN["settings"] | {"dataset": "images", "data_dir": "/scans/pets"}
     (run_dir / "run.json").write_text(json.dumps({"settings": settings}))
@@ -226,7 +234,7 @@ def test_the_title_has_the_data_the_model_and_the_result(run_dir):
     assert "<title>pets, small_cnn</title>" in Path(write_report(run_dir)).read_text()
 
 
-def test_augmented_images_and_the_best_checkpoint_are_shown(run_dir):
+def test_augmented_images_and_the_best_checkpoint_are_shown(run_dir, blank_plots):
     best = run_dir / "export" / "best_checkpoint"
     best.mkdir(parents=True)
     (best / "model.ckpt-201.index").touch()
