@@ -30,6 +30,11 @@ def test_the_estimate_says_on_how_many_devices_it_fits(run):
     assert verdict == "It fits with --split-over 2."
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_models():
+    """The models as they are, not the smaller ones of conftest.py: their sizes are estimated."""
+
+
 def test_the_model_of_a_dataset_has_its_size_its_classes_and_its_batches(run):
     result = run(memory, "--dataset", "synthetic_oct", "--batch-size", "8")
     assert result.exit_code == 0, result.output

@@ -25,7 +25,10 @@ def changed(run, **training):
     return dataclasses.replace(run, training=dataclasses.replace(run.training, **training))
 
 
-def test_a_run_is_described_trained_evaluated_and_reported(run, capsys):
+def test_a_run_is_described_trained_evaluated_reported_and_continued(run, tmp_path, capsys):
+    path = str(tmp_path / "initial.h5")
+    models.build_model("small_cnn", image_size=run.settings.image_size, num_classes=2).save_weights(path)
+    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, weights=path))
     assert run_training(run) == 0
     *_, report, result = capsys.readouterr().out.splitlines()
     assert report == f"the report is {run.model_dir}/report/report.html"
@@ -36,27 +39,23 @@ def test_a_run_is_described_trained_evaluated_and_reported(run, capsys):
         described = json.load(file)
     assert (described["last_step"], described["data"]["train"]) == (2, 12)
 
-    assert run_training(run) == 0
-    assert f"{run.model_dir} is already trained to step 2" in capsys.readouterr().out
+    # It continues without its file of initial weights.
+    os.remove(path)
+    longer = changed(run, max_steps=3)
+    assert run_training(longer) == 0
+    assert f"evaluated {run.model_dir}/model.ckpt-3: loss " in capsys.readouterr().out
+
+    assert run_training(longer) == 0
+    assert f"{run.model_dir} is already trained to step 3" in capsys.readouterr().out
 
 
 def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
-    patient = changed(run, max_steps=9, evaluate_every=1, early_stopping=1, keep_best=True, monitor="accuracy:max")
+    patient = changed(run, max_steps=9, evaluate_every=1, early_stopping=1, keep_best=True, monitor="accuracy:min")
     assert run_training(patient) == 0
     output = capsys.readouterr().out
-    assert "the accuracy did not rise in 1 evaluations" in output
+    assert "the accuracy did not fall in 1 evaluations" in output
     assert f"the best checkpoint is kept as {run.model_dir}/export/best_checkpoint/model.ckpt-" in output
     assert output.count("evaluated ") > 1
-
-
-def test_a_run_continues_without_its_file_of_initial_weights(run, tmp_path, capsys):
-    path = str(tmp_path / "initial.h5")
-    models.build_model("small_cnn", image_size=run.settings.image_size, num_classes=2).save_weights(path)
-    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, weights=path))
-    assert run_training(run) == 0
-    os.remove(path)
-    assert run_training(changed(run, max_steps=3)) == 0
-    assert f"evaluated {run.model_dir}/model.ckpt-3: loss " in capsys.readouterr().out
 
 
 def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
