@@ -115,22 +115,6 @@ def test_the_exit_code_and_the_last_line_are_the_scripts(run, script, code, erro
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["absent.py"], "absent.py: there is no such script"),
-        (["-m", "absent.module"], "No module named absent.module"),
-        ([], "Missing argument 'SCRIPT'."),
-        (["--steps", "3", "script.py"], "No such option"),
-    ],
-)
-def test_wrong_arguments_end_with_one_line_and_no_tensorflow(run, arguments, message):
-    result = run({"tensorflow.py": "raise SystemExit('imported')"}, "run", *arguments)
-    assert result.returncode == 2
-    (line,) = result.stderr.splitlines()
-    assert line.startswith(f"estimator_train: {message}")
-
-
-@pytest.mark.parametrize(
     ("script", "name"),
     [
         ("import tensorflow as tf\ntf.train.AdamOptimizer()", "tf.train.AdamOptimizer"),
