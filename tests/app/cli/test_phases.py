@@ -83,19 +83,6 @@ def test_a_killed_run_with_phases_resumes_in_its_phase(train, command, tmp_path)
     assert all(layer.trainable for layer in exported.get_layer("small").layers)
 
 
-@pytest.mark.slow
-def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(train, tmp_path):
-    assert train("--model-dir", "run", "--phases", PHASES)[0] == 0
-    record = (tmp_path / "run" / "run.json").read_text()
-    code, _, errors = train("--model-dir", "run", "--resume", "--phases", "freeze=none epochs=1 lr=1e-5")
-    assert code == 2 and "--phases ends at step 3, and run is at step 9; give its earlier phases, too: " in errors
-    assert f'"{PHASES}; freeze=none epochs=1 lr=1e-5"' in errors
-    more = ["--phases", f"{PHASES}; freeze=none epochs=1", "--accumulate-steps", "2"]
-    code, _, errors = train("--model-dir", "run", "--resume", *more)
-    assert code == 2 and "an epoch has 2 steps now, and had 3; resume with as many replicas times --acc" in errors
-    assert (tmp_path / "run" / "run.json").read_text() == record
-
-
 def test_a_phase_with_an_unknown_layer_is_refused_before_any_training(train, tmp_path):
     code, _, errors = train("--model-dir", "run", "--phases", "freeze=all epochs=1; freeze=botom epochs=1")
     assert code == 2

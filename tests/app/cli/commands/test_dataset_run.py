@@ -111,6 +111,19 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
     assert planned["steps"] == "12: 4 epochs of 3" and "phases" not in planned
 
 
+def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(command, stored, tmp_path):
+    stored({}, phases=PHASES)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
+    record = (tmp_path / "run.json").read_text()
+    resume = ["--model-dir", tmp_path, "--resume", "--dry-run", "--phases"]
+    code, _, errors = command(*resume, "freeze=none epochs=1 lr=1e-5")
+    assert code == 2 and f"--phases ends at step 3, and {tmp_path} is at step 9; give its earlier phases, too" in errors
+    assert f'"{PHASES}; freeze=none epochs=1 lr=1e-5"' in errors
+    code, _, errors = command(*resume, f"{PHASES}; freeze=none epochs=1", "--accumulate-steps", "2")
+    assert code == 2 and "an epoch has 2 steps now, and had 3; resume with as many replicas times --acc" in errors
+    assert (tmp_path / "run.json").read_text() == record
+
+
 @pytest.mark.parametrize(
     ("now", "steps"),
     [
