@@ -34,15 +34,11 @@ def test_a_run_of_every_flag_is_resumed_evaluated_and_exported(command, flags, t
     assert "augmentation medium,mixup" in output
     assert "class weight bright 1, dark 1" in output
 
-    # Another schedule, and none: the rest stays.
+    # No schedule, and another rate: the rest stays.
     resume = ["--model-dir", tmp_path / "run", "--resume", "--max-steps"]
-    for last_step, other in (
-        (6, ["--schedule", "one_cycle"]),
-        (8, ["--schedule", "constant", "--learning-rate", "0.1"]),
-    ):
-        code, output, errors = command(*resume, str(last_step), *other)
-        assert code == 0, errors
-        assert "optimizer    adamw, weight decay 0.01" in output
+    code, output, errors = command(*resume, "6", "--schedule", "constant", "--learning-rate", "0.1")
+    assert code == 0, errors
+    assert "optimizer    adamw, weight decay 0.01" in output
     last = output.strip().splitlines()[-1]
     training = json.loads((tmp_path / "run" / "run.json").read_text())["training"]
     assert (training["learning_rate"], training["augment"]) == (0.1, "medium,mixup")
