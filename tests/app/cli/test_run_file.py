@@ -59,8 +59,6 @@ def test_it_records_how_the_run_was_made_and_repeats_it(command, flags, scans, t
     # The same images in the same order, from memory.
     again = ["--config", "run/run.json", "--model-dir", tmp_path / "again", "--cache", "memory"]
     assert losses(command(*again)[1]) == losses(output) != []
-    other = ["--config", "run/run.json", "--model-dir", tmp_path / "other", "--cache", "memory", "--seed", "5"]
-    assert losses(command(*other)[1]) != losses(output)
 
 
 @pytest.fixture

@@ -152,12 +152,6 @@ def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
     assert f"estimator_train: {bad} cannot be decoded" in result.stderr  # TensorFlow's threads also write lines
 
 
-def test_more_gpus_than_there_are_says_how_many_and_what_instead(run, folder):
-    result = run("--dataset", "images", "--data-dir", folder, "--gpus", "99")
-    assert result.returncode == 2
-    assert re.search(r"--gpus 99: TensorFlow sees \d+; use .*--replicas 99", result.stderr.splitlines()[-1])
-
-
 def test_a_checkpoint_of_another_model_names_the_variables(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
     assert run(*OWN_FLAGS, "--max-steps", "2").returncode == 0

@@ -149,8 +149,10 @@ def test_outputs_that_are_no_probabilities_of_the_classes_are_refused():
         class_probabilities(np.array([[-2.0, 1.5]]), 2)
 
 
-@pytest.mark.parametrize("classes, name", [(2, "no"), (4, "DRUSEN"), (10, "Ankle boot"), (14, "a class " * 8)])
-@pytest.mark.parametrize("examples", [8, 100_000])
+@pytest.mark.parametrize(
+    ("classes", "name", "examples"),
+    [(2, "no", 8), (4, "DRUSEN", 8), (4, "DRUSEN", 100_000), (10, "Ankle boot", 8), (14, "a class " * 8, 100_000)],
+)
 def test_the_table_fits_80_columns(classes, name, examples):
     names = [f"{index} {name}" for index in range(classes)]
     lines = table(classification(names, *made_up(examples, names))).splitlines()
