@@ -28,6 +28,11 @@ def write(tmp_path):
     return write_manifest
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_models():
+    """small_cnn as it is, not the smaller one of conftest.py, which learns less in as many steps."""
+
+
 FLAGS = ["--dataset", "manifest", "--data-dir", "labels.csv", "--model", "small_cnn", "--image-size", 16]
 FLAGS += ["--batch-size", 6, "--seed", 1, "--model-dir", "run"]
 

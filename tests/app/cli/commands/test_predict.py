@@ -35,12 +35,12 @@ def test_json_holds_what_the_estimator_predicts(command, trained, scans):
     entries = json.loads(output)
     paths = sorted(map(str, scans.rglob("*.*")))
     assert [entry["file"] for entry in entries] == paths
-    assert [entry["class"] for entry in entries] == [Path(path).parent.name for path in paths]
 
     input_fn = input_fns.image_files(paths, ["bright", "dark"], (24, 32), num_epochs=1)
     expected = [next(iter(prediction.values())) for prediction in trained.predict(input_fn)]
     given = [[entry["probabilities"]["bright"], entry["probabilities"]["dark"]] for entry in entries]
     np.testing.assert_allclose(given, expected, atol=1e-6)
+    assert [entry["class"] for entry in entries] == [("bright", "dark")[np.argmax(values)] for values in expected]
 
 
 def test_files_folders_and_patterns_give_each_file_once_in_the_order_given(command, trained, scans, tmp_path):
