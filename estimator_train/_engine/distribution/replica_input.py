@@ -21,15 +21,33 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
 
     `offered` may have mode, params, config and input_context. If `input_fn` has no parameter input_context, its dataset
     is sharded according to its auto_shard_policy, if one is set.
+
+    Raises:
+      ValueError: it returns an iterator, a generator or a Sequence of Keras.
     """
     parameters = inspect.signature(input_fn).parameters
     bound = getattr(input_fn, "keywords", {})  # arguments that a functools.partial has bound
     with tf.device("/cpu:0"):
         result = input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
+        _check_finite(result)
         shards_itself = "input_context" in parameters or "input_context" not in offered
         if shards_itself or not isinstance(result, tf.data.Dataset):
             return result
         return _auto_sharded(result, offered["input_context"])
+
+
+def _check_finite(result: Any) -> None:
+    """Raises ValueError if `result` has batches to read one after the other: TensorFlow would make one tensor of all.
+
+    Those of Keras never end.
+    """
+    for part in tf.nest.flatten(result):
+        if hasattr(part, "__next__") or hasattr(part, "on_epoch_end"):  # an iterator, or a Sequence of either Keras
+            raise ValueError(
+                f"input_fn returns {part!r}, but it must return a tf.data.Dataset, or features and labels; make a "
+                "Dataset of an iterator, a generator or a Sequence by tf.data.Dataset.from_generator or "
+                "et.input_fns.generator."
+            )
 
 
 @functools.cache  # a program that trains often has read it

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.distribution.replica_input import call_input_fn, distribute_in_graph
 from estimator_train._engine.input_fns.protocols import changed, without_changes
-from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
+from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays, explaining_outside_data
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.types import InputFn, Nest, Session, SessionRunContext, SessionRunHook, SessionRunValues
 
@@ -39,10 +39,14 @@ class _StopAfterBatch(SessionRunHook):
         run_context.request_stop()
 
 
+@explaining_outside_data()
 def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     """Returns (features, labels, hooks) of `input_fn`; features and labels are per replica if there is a strategy.
 
     Without a strategy, arrays are passed on unchanged, so each training step gets all of them.
+
+    Raises:
+      ValueError: a part of the input has been created outside of the input_fn.
     """
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(

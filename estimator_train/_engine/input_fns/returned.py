@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Session
 
 v1 = tf.compat.v1
+
+# What TensorFlow says of a dataset, an iterator or a table of eager mode or of another graph.
+_OUTSIDE = "dataset: .* was created in|EagerTensor|Eager-defined Tensor|Tensor.op is undefined|from the same graph"
 
 
 def as_pair(batch: Any) -> tuple[Any, Any]:
@@ -33,6 +39,24 @@ def are_arrays(result: Any) -> bool:
     return bool(values) and not any(map(tf.is_tensor, values))
 
 
+@contextlib.contextmanager
+def explaining_outside_data() -> Iterator[None]:
+    """Explains TensorFlow's errors if an input_fn that the block calls in a v1 graph uses parts of other graphs.
+
+    Raises:
+      ValueError: the dataset, or an iterator or a table that the input_fn uses, has been created outside of it.
+    """
+    try:
+        yield
+    except (AttributeError, RuntimeError, ValueError) as error:
+        if not re.search(_OUTSIDE, str(error)):
+            raise
+        raise ValueError(
+            "A tf.data.Dataset, an iterator or a table that the input_fn uses was created outside of it: create each "
+            "part of the input inside the input_fn, which is called in a graph of its own."
+        ) from error
+
+
 def dataset_of_arrays(result: Any, endless: bool) -> tf.data.Dataset:
     """Returns a dataset of the arrays that an input_fn returns, as a single batch, repeated forever if `endless`."""
     dataset = tf.data.Dataset.from_tensors(_element(*as_pair(result)))
@@ -43,9 +67,9 @@ def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
     """Returns a dataset of the tensors that an input_fn makes in a v1 graph, for example with an iterator or queues.
 
     A v1 session evaluates the tensors for every batch until one of them raises OutOfRangeError. Tensors that do not
-    depend on an iterator or a queue never raise it.
+    depend on an iterator or a queue never raise it. Hooks may run ops of the graph in that session.
     """
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default() as graph, explaining_outside_data():
         result = call_input_fn()
         if isinstance(result, tf.data.Dataset):
             iterator = v1.data.make_initializable_iterator(result)
@@ -54,9 +78,19 @@ def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
         tensors = tf.nest.map_structure(tf.convert_to_tensor, _element(*as_pair(result)))
     signature = tf.nest.map_structure(tf.type_spec_from_value, tensors)
 
+    sessions: list[Any] = []
+
+    def open_session() -> Session:
+        """Returns the session, which the first batch opens, or earlier a hook that initializes an iterator."""
+        if not sessions:
+            with graph.as_default():
+                sessions.append(v1.train.MonitoredSession())
+        return sessions[0]
+
+    graph.add_to_collection(step_outputs.INPUT_SESSION, open_session)
+
     def batches() -> Iterator[Any]:
-        with graph.as_default():
-            session = v1.train.MonitoredSession()
+        session = open_session()
         try:
             while not session.should_stop():
                 try:
@@ -65,6 +99,7 @@ def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
                     return
                 yield batch
         finally:
+            sessions.clear()
             session.close()
 
     with eager_mode():

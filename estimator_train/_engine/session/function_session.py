@@ -135,7 +135,8 @@ class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
     `open_session()` returns an initialized v1 session on the hook graph; it is called only if a fetch is not a value of
-    the step. A call of `steps` runs when a fetch is among `triggers`.
+    the step. A call of `steps` runs when a fetch is among `triggers`. Ops of an input_fn's own graph, as of an iterator
+    that a hook initializes, run in the session that reads its batches.
 
     As in a v1 graph, a global step fetched together with the step is the one before the update, one less than the
     variable; hooks that need the new value fetch it on its own.
@@ -198,6 +199,9 @@ class FunctionSession:
                     answers[key] = None
                 else:
                     left[key] = leaf
+            of_input = {key: left.pop(key) for key in list(left) if _is_of_input(left[key])}
+            if of_input:
+                answers.update(zip(of_input, _run_input(list(of_input.values()), feed_dict), strict=True))
             if left:
                 results = self._run_hook_graph(list(left.values()), step, feed_dict, options, run_metadata)
                 answers.update(zip(left, results, strict=True))
@@ -242,6 +246,18 @@ class FunctionSession:
                 self._loaded_step = step
             feeds = dict(values)  # symbolic tensors can be dict keys only in graph mode
             return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
+
+
+def _is_of_input(fetch: Any) -> bool:
+    """Returns whether a fetch is of the graph that an input_fn has instead of a dataset."""
+    graph = getattr(fetch, "graph", None)
+    return graph is not None and bool(graph.get_collection(step_outputs.INPUT_SESSION))
+
+
+def _run_input(fetches: list[Any], feed_dict: dict[tf.Tensor, Any] | None) -> list[Any]:
+    """Runs fetches of an input_fn's graph in the session that reads its batches."""
+    (open_session,) = fetches[0].graph.get_collection(step_outputs.INPUT_SESSION)
+    return open_session().run(fetches, feed_dict)
 
 
 def _numpy(value: tf.Tensor | tf.Variable | np.ndarray) -> np.ndarray:

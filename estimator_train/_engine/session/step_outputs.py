@@ -22,6 +22,9 @@ MODEL_VALUES = "estimator_train/model_values"
 # A graph collection that is not empty if the model's values are aggregated from the start of an epoch.
 RUN_OVER_EPOCHS = "estimator_train/run_over_epochs"
 
+# The collection of an input_fn's own graph that holds a function that returns the session of its tensors.
+INPUT_SESSION = "estimator_train/input_session"
+
 
 def is_of_model(name: str) -> bool:
     """Returns whether the value called `name` is the model's own."""

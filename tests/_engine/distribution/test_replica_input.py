@@ -4,9 +4,11 @@ import collections
 import functools
 import itertools
 
+import keras as keras3
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train._engine.distribution import replica_input
 
@@ -46,6 +48,12 @@ def test_each_example_reaches_one_replica_in_order_and_none_is_left_empty(replic
         # The last step too, or its batches differ by at most one example.
         sizes = [len(batch) for batch in batches[whole:]]
         assert max(sizes) - min(sizes) <= 1 or batches == given, case
+
+
+@pytest.mark.parametrize("kind", [keras.utils.Sequence, keras3.utils.Sequence, lambda: iter([])])
+def test_an_input_fn_that_returns_an_iterator_or_a_sequence_is_refused(kind):
+    with pytest.raises(ValueError, match=r"make a Dataset of .* by .*from_generator or et\.input_fns\.generator"):
+        replica_input.call_input_fn(lambda: ({"x": kind()}, np.zeros(1)))
 
 
 def test_batches_that_divide_by_the_replicas_stay_as_they_are():

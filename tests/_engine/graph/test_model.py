@@ -343,6 +343,14 @@ def test_a_tuple_that_is_no_pair_is_an_error(make_estimator):
         make_estimator().train(lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, 0.0, 1.0)), steps=1)
 
 
+@pytest.mark.parametrize("change", [lambda dataset: dataset, lambda dataset: dataset.repeat()])
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_a_dataset_made_outside_the_input_fn_is_an_error(replicas, change, make_estimator, mirrored):
+    outside = tf.data.Dataset.from_tensors(({"x": [1.0]}, 0.0))
+    with pytest.raises(ValueError, match="created outside of it: create each part of the input inside the input_fn"):
+        make_estimator(train_distribute=mirrored(replicas)).train(lambda: change(outside), steps=1)
+
+
 def test_tables_of_the_input_are_initialised(make_estimator):
     def input_fn():
         table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [1.0, 3.0]), 0.0)
