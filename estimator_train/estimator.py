@@ -201,10 +201,11 @@ class Estimator:
         Raises:
           ValueError: If `steps` or `max_steps` is not positive, both are given, there are listeners but no checkpoints
             are saved, model_dir is damaged, or this task of a cluster does not train.
-          TypeError: If a hook or listener has the wrong type.
+          TypeError: If `input_fn` is not callable, or a hook or listener has the wrong type.
           NanLossDuringTrainingError: If the loss becomes NaN.
           ModelDirInUseError: If another training is running in model_dir.
         """
+        check_input_fn(input_fn)
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         steps, max_steps = _whole("steps", steps), _whole("max_steps", max_steps)
@@ -295,8 +296,9 @@ class Estimator:
 
         Raises:
           ValueError: If `steps` is not positive, there is no data, or the checkpoint does not fit the model.
-          TypeError: If a hook has the wrong type.
+          TypeError: If `input_fn` is not callable, or a hook has the wrong type.
         """
+        check_input_fn(input_fn)
         steps = _whole("steps", steps)
         hooks = check_hooks(hooks)
         with time_spent.counted_as(time_spent.EVALUATION):
@@ -364,9 +366,11 @@ class Estimator:
           Dicts of prediction keys to numpy arrays, or arrays if a model_fn's predictions are one tensor.
 
         Raises:
-          ValueError: If the model has none of `predict_keys`, or its predictions differ in batch size.
-          TypeError: If a hook has the wrong type.
+          ValueError: If the model has none of `predict_keys`, or its predictions cannot be divided into examples,
+            because they are scalars or differ in batch size.
+          TypeError: If `input_fn` is not callable, or a hook has the wrong type.
         """
+        check_input_fn(input_fn)
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self._newest_checkpoint()
         run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None, hooks)
@@ -499,7 +503,6 @@ class Estimator:
         last_step: int | None,
         hooks: Sequence[SessionRunHook] = (),
     ) -> Run:
-        check_input_fn(input_fn)
         return self._model.prepare(
             mode,
             input_fn,
@@ -628,6 +631,13 @@ def _select(predictions: Nest, keys: str | Iterable[str] | None) -> Nest:
 
 def _examples(batch: Nest) -> Iterator[Any]:
     """Yields the examples of a batch of predictions, which is an array or a dict of arrays."""
+    named = batch if isinstance(batch, dict) else {"predictions": batch}
+    scalars = [key for key, value in named.items() if isinstance(value, bytes | np.generic)]
+    if scalars:
+        raise ValueError(
+            f"Predictions must have a value per example, but {scalars} are scalars; choose others with predict_keys, "
+            "or pass yield_single_examples=False."
+        )
     if not isinstance(batch, dict):
         yield from batch
         return

@@ -754,6 +754,13 @@ def test_a_misplaced_argument_is_refused_with_the_remedy(tmp_path):
     for method in (estimator.train, estimator.evaluate, lambda dataset: list(estimator.predict(dataset))):
         with pytest.raises(TypeError, match="must be callable, given: .*; pass a function that creates and returns"):
             method(rows()())
+    for method in (estimator.train, estimator.evaluate):
+        with pytest.raises(TypeError, match=r"must be callable, given: ndarray; pass et\.input_fns\.arrays\(x, y\)"):
+            method(np.eye(12), np.ones(12))
+    with pytest.raises(TypeError, match=r"given: ndarray; labels belong to what the input_fn returns"):
+        estimator.train(rows(), np.ones(12))
+    with pytest.raises(TypeError, match=r"Hooks must be a SessionRunHook in a list, given: <"):
+        estimator.train(rows(), et.SessionRunHook())
     with pytest.raises(TypeError, match="must be callable"):
         et.TrainSpec(rows()())
     with pytest.raises(TypeError, match="must be a function, given: .*; pass it to model_to_estimator"):

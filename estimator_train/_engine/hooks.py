@@ -84,6 +84,10 @@ def check_hooks(
     hooks: Iterable[SessionRunHook] | None, message: str = "Hooks must be a SessionRunHook"
 ) -> tuple[SessionRunHook, ...]:
     """Returns `hooks`, an iterable or None, as a tuple. Raises TypeError with `message` for other objects in it."""
+    if hasattr(hooks, "__array__"):
+        raise TypeError(f"{message}, given: {type(hooks).__name__}; labels belong to what the input_fn returns")
+    if not isinstance(hooks, Iterable | None):
+        raise TypeError(f"{message} in a list, given: {hooks!r}")
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, tf.compat.v1.train.SessionRunHook):

@@ -237,6 +237,11 @@ class PreparedModel(abc.ABC):
 
 def check_input_fn(input_fn: Any) -> None:
     """Raises TypeError if `input_fn` is not a function, such as a dataset that was passed itself."""
+    if hasattr(input_fn, "__array__"):
+        raise TypeError(
+            f"`input_fn` must be callable, given: {type(input_fn).__name__}; pass et.input_fns.arrays(x, y), or a "
+            "function that creates and returns the dataset."
+        )
     if not callable(input_fn):
         raise TypeError(
             f"`input_fn` must be callable, given: {input_fn!r}; pass a function that creates and returns the dataset."

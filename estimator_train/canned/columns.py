@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -82,7 +83,8 @@ def linear_model(
     sums = []
     for column, weight in zip(columns, weights, strict=True):
         if _is_categorical(column):
-            ids, id_weights = map(_flat_sparse, column.get_sparse_tensors(cache, state))
+            with _explaining_names(column):
+                ids, id_weights = map(_flat_sparse, column.get_sparse_tensors(cache, state))
             sums.append(tf.nn.safe_embedding_lookup_sparse(weight, ids, id_weights, sparse_combiner))
         else:
             with without_scope_in_tf215():
@@ -91,7 +93,24 @@ def linear_model(
 
 
 def _dense(column: FeatureColumn, cache: Any, state: Any) -> tf.Tensor:
-    return tf.reshape(column.get_dense_tensor(cache, state), [-1, column.variable_shape.num_elements()])
+    with _explaining_names(column):
+        tensor = column.get_dense_tensor(cache, state)
+    return tf.reshape(tensor, [-1, column.variable_shape.num_elements()])
+
+
+@contextlib.contextmanager
+def _explaining_names(column: FeatureColumn) -> Iterator[None]:
+    """Raises ValueError with the remedy if TensorFlow cannot name the ops of a column, as those of a vocabulary."""
+    try:
+        yield
+    except ValueError as error:
+        if "is not a valid" not in str(error) or "scope name" not in str(error):
+            raise
+        name = (column.categorical_column if hasattr(column, "categorical_column") else column).name
+        raise ValueError(
+            f"TensorFlow cannot name ops after the column {name!r}: rename it, and the feature, with letters of ASCII, "
+            "digits and _.-/ only, and a letter or a digit first."
+        ) from error
 
 
 def _is_categorical(column: FeatureColumn) -> bool:

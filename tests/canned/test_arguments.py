@@ -11,6 +11,7 @@ from estimator_train import estimator_v1
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.canned import v1 as canned_v1
 from estimator_train.canned.canned_estimator import call_logit_fn
+from estimator_train.canned.columns import input_layer, linear_model
 from estimator_train.canned.dnn import DNNClassifier
 from estimator_train.canned.dnn_linear_combined import DNNLinearCombinedClassifier
 from estimator_train.canned.linear import LinearClassifier
@@ -120,6 +121,14 @@ def test_features_must_be_a_dict(generation, columns):
     for estimator in (generation.BaselineClassifier(), generation.LinearRegressor(columns.wide)):
         with pytest.raises(ValueError, match="features should be a dictionary of `Tensor`s"):
             estimator.train(lambda: tf.data.Dataset.from_tensors(([[1.0]], [[1]])), steps=1)
+
+
+@pytest.mark.parametrize("kind", [linear_model, lambda *arguments: input_layer(*arguments[:2])])
+def test_a_column_after_which_no_op_can_be_named_is_refused(kind, graph):
+    column = fc.indicator_column(fc.categorical_column_with_vocabulary_list("price ($)", ["low", "high"]))
+    column = column if kind is not linear_model else column.categorical_column
+    with pytest.raises(ValueError, match=r"after the column 'price \(\$\)': rename it, and the feature, with letters"):
+        kind({"price ($)": tf.constant([["low"]])}, [column], 1, "sum")
 
 
 def test_logits_of_another_size_than_the_head_takes_are_refused(columns, examples):

@@ -7,6 +7,7 @@ evaluates and exports the checkpoints. All tasks share model_dir and end after t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.distribution.completion import CompletionMarkers
 from estimator_train._engine.distribution.server import start_server
+from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import SessionRunContext, SessionRunHook, SessionRunValues
 
@@ -118,16 +120,33 @@ def _train(
 
 
 class _StopWithChief(SessionRunHook):
-    """Stops a worker soon after the chief has ended, because later steps would not be saved."""
+    """Stops a worker soon after the chief has ended, because later steps would not be saved.
+
+    It says so if the chief has not trained up to `max_steps`, but until its data ended, or a hook stopped it.
+    """
 
     def __init__(self, markers: CompletionMarkers) -> None:
         self._markers = markers
         self._timer = StepTimer(every_secs=2 * _POLL_SECS)
         self._runs = 0
 
+    def begin(self) -> None:
+        self._global_step = v1.train.get_global_step()
+        self._last_step = next(iter(v1.get_collection(step_outputs.LAST_STEP)), math.inf)
+
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._runs += 1
         if self._timer.should_trigger_for_step(self._runs):
             self._timer.update_last_triggered_step(self._runs)
             if self._markers.chief_done():
+                self._say_why(run_context.session.run(self._global_step))
                 run_context.request_stop()
+
+    def _say_why(self, step: int) -> None:
+        if step < self._last_step:
+            log.warning(
+                "The chief has ended, so this worker stops at step %d, after %d of its own: nobody would save later "
+                "ones. If the chief's data has ended, repeat it in the input_fn, and set max_steps.",
+                step,
+                self._runs,
+            )

@@ -10,12 +10,17 @@ from estimator_train._engine.keras.adapter import Adapter
 
 
 class AccumulatedGradients:
-    """The gradients of several batches: `add` takes those of one, `update` applies the mean."""
+    """The gradients of several batches: `add` takes those of one, `update` applies the mean.
+
+    Attributes:
+      examples: an int64 variable for the number of examples of these batches, over all replicas.
+    """
 
     def __init__(self, adapter: Adapter, model: Any) -> None:
         """`adapter` is the adapter for the model's Keras; see `adapter.Adapter`."""
         self._adapter = adapter
         self._model = model
+        self.examples = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._sums: list[tf.Variable] = []  # one for each trainable variable, created by the first step
         self._has_gradient: set[int] = set()  # the positions of the variables that had a gradient in a traced batch
 

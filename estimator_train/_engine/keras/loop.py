@@ -171,6 +171,7 @@ class Loop:
 
     def _end_step(self, batches: tf.Tensor) -> None:
         self._strategy.run(self._program.update, args=(batches,))
+        self._program.end_step()
 
     def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).

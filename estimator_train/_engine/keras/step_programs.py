@@ -96,6 +96,9 @@ class StepProgram:
     def add_examples(self, examples: tf.Tensor) -> None:
         """Counts the examples of a batch of all replicas, an int64 scalar, once they have been taken."""
 
+    def end_step(self) -> None:
+        """Counts the examples of a step of several batches, once `update` has run on each replica."""
+
     def reset(self) -> None:
         """Resets accumulated state, such as metrics, before a run."""
 
@@ -129,7 +132,7 @@ class TrainingProgram(StepProgram):
 
     Attributes:
       rename: function that maps the logs of the model's step to the names that hooks see.
-      trained_examples: an int64 variable that counts the examples of all replicas.
+      trained_examples: an int64 variable that counts the examples of all replicas, in complete steps.
       draws: the random numbers of the step's layers and changes.
       jit_compile: whether XLA compiles the step, even if the model was compiled without.
       replicas: number of replicas that run the steps, in all processes.
@@ -218,7 +221,7 @@ class TrainingProgram(StepProgram):
         resets = self._accumulated is None and not self.has_epochs  # otherwise the values would be running means
         if resets and not self.adapter.steps_read_metrics:
             self.model.reset_metrics()
-        logs = self.rename(self._train_step(self._data(batch), self.draws.position()))
+        logs = self.rename(self._train_step(self._data(batch), self._position()))
         if resets and self.adapter.steps_read_metrics:  # afterwards, because the first trace may create metrics
             self.model.reset_metrics()
         return logs, {}
@@ -232,7 +235,7 @@ class TrainingProgram(StepProgram):
         if not self.changes:
             return parts
         # Each replica's batch has its own seed, which is the same after a restart.
-        seeds = tf.random.split(seed_at(self.draws.position()), len(self.changes))
+        seeds = tf.random.split(seed_at(self._position()), len(self.changes))
         for change, seed in zip(self.changes, tf.unstack(seeds), strict=True):
             parts = change(parts, seed)
         return parts
@@ -247,13 +250,29 @@ class TrainingProgram(StepProgram):
         rate = self.adapter.learning_rate(self.model.optimizer)
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
 
+    # Checkpoints have the trained examples. A signal may save one inside a step, whose batches are then read again.
+
     def add_examples(self, examples: tf.Tensor) -> None:
-        self.trained_examples.assign_add(examples)
+        counter = self.trained_examples if self._accumulated is None else self._accumulated.examples
+        counter.assign_add(examples)
+
+    def end_step(self) -> None:
+        if self._accumulated is not None:
+            self.trained_examples.assign_add(self._accumulated.examples)
+            self._accumulated.examples.assign(0)
+
+    def _position(self) -> tf.Tensor:
+        """Returns the position of a batch; see `StepDraws.position`."""
+        position = self.draws.position()
+        if self._accumulated is None:
+            return position
+        return position + self._accumulated.examples * tf.constant([0, 1, 0], tf.int64)
 
     def reset(self) -> None:
         self.model.reset_metrics()
         if self._accumulated is not None:
             self._accumulated.clear()
+            self._accumulated.examples.assign(0)
 
 
 @dataclasses.dataclass(unsafe_hash=True)

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -180,6 +181,15 @@ def test_an_evaluator_moves_to_the_next_checkpoint_if_its_own_is_deleted(monkeyp
     assert [line for line in log_lines if "Saving dict for global step" in line][0].startswith(
         "Saving dict for global step 3"
     )
+
+
+@pytest.mark.parametrize(("max_steps", "says"), [(None, True), (9, True), (1, False)])
+def test_a_worker_that_stops_with_the_chief_says_so(max_steps, says, tmp_path, warnings):
+    hook = tasks._StopWithChief(SimpleNamespace(chief_done=lambda: True))
+    estimator = et.Estimator(counting, tmp_path).train(input_fn, [hook], max_steps=max_steps)
+    assert estimator.get_variable_value("global_step") == 1
+    message = "The chief has ended, so this worker stops at step 1, after 1 of its own"
+    assert any(message in line and "repeat it in the input_fn" in line for line in warnings) == says
 
 
 @pytest.mark.parametrize("others", [{}, {"evaluator": ["127.0.0.1:5"]}])

@@ -332,6 +332,13 @@ def test_an_iterator_of_the_input_fn_ends_predict_without_a_warning(make_estimat
     assert not any("predict yields forever" in line for line in log_lines)
 
 
+def test_scalar_predictions_are_no_examples_which_predict_says(make_estimator):
+    estimator = make_estimator(lambda features, labels, mode: mean_spec(mode, 0.0, predictions={"y": tf.constant(7.0)}))
+    with pytest.raises(ValueError, match=r"\['y'\] are scalars; .* or pass yield_single_examples=False"):
+        next(estimator.predict(arrays))
+    assert list(estimator.predict(arrays, yield_single_examples=False)) == [{"y": 7}]
+
+
 @pytest.mark.parametrize("nothing", [({}, {}), (None, None)])
 def test_a_model_may_need_no_input(nothing, make_estimator):
     estimator = make_estimator(lambda features, labels, mode: mean_spec(mode, tf.constant(1.0)))

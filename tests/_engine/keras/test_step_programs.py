@@ -106,6 +106,16 @@ def test_changes_get_a_seed_from_the_position_of_the_training():
     assert {tuple(seed.shape) for seed in seen} == {(2,)}
 
 
+def test_only_complete_steps_of_several_batches_count_as_trained_examples():
+    program = training(compiled(), accumulate_steps=3)
+    for batches, trained in ((2, 8), (1, 12)):
+        for _ in range(batches):
+            program.add_examples(tf.constant(4, tf.int64))
+        assert int(program.trained_examples) == trained - 4 * batches
+        program.end_step()
+        assert int(program.trained_examples) == trained
+
+
 def test_a_dict_of_one_feature_fits_a_model_of_one_input_whatever_its_name():
     model = compiled()
     outputs = predict(adapter_of(model), model, model.predict_step, {"any": tf.constant(X)})

@@ -46,6 +46,14 @@ class Keras3Adapter(Adapter):
                 f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
                 f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
             )
+        for optimizer in _optimizers(model):
+            batches = getattr(optimizer, "gradient_accumulation_steps", None)
+            if batches and strategy.num_replicas_in_sync > 1:
+                raise UnsuitableModelError(
+                    f"{model.name} has an optimizer with gradient_accumulation_steps={batches}, which Keras 3 cannot "
+                    f"use on {strategy.num_replicas_in_sync} replicas; set accumulate_steps={batches} in RunConfig "
+                    "instead."
+                )
 
     def clone(
         self, model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None

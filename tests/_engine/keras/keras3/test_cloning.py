@@ -128,13 +128,17 @@ def test_mixed_precision_excludes_outputs_and_preprocessing(precision, tmp_path)
     assert keras.config.dtype_policy().name == "float32"
 
 
-def test_a_model_that_scales_its_loss_trains_on_one_replica_alone(mirrored, tmp_path):
+def test_settings_that_keras_3_cannot_use_on_replicas_are_refused(mirrored, tmp_path):
     def input_fn():
         return tf.data.Dataset.from_tensors((tf.ones((2, 3)), tf.ones((2, 1)))).repeat()
 
-    config = et.RunConfig(tmp_path, train_distribute=mirrored(2), mixed_precision="float16")
+    config = et.RunConfig(tmp_path, train_distribute=mirrored(2))
+    model = small()
     with pytest.raises(ValueError, match=r"Keras 3 cannot do on 2 replicas \(keras issue 18666\); use bfloat16"):
-        et.model_to_estimator(small(), config=config).train(input_fn, steps=1)
+        et.model_to_estimator(model, config=config.replace(mixed_precision="float16")).train(input_fn, steps=1)
+    model.compile(keras.optimizers.Adam(gradient_accumulation_steps=4), "mse")
+    with pytest.raises(ValueError, match=r"cannot use on 2 replicas; set accumulate_steps=4 in RunConfig instead"):
+        et.model_to_estimator(model, config=config).train(input_fn, steps=1)
 
 
 @pytest.mark.slow
