@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
@@ -232,6 +233,7 @@ class RunConfig:
     def _normalize_and_check(self) -> None:
         """Normalizes the given arguments to the settings' final values, and checks them."""
         settings = {name: vars(self)[f"_{name}"] for name in _SETTINGS}
+        settings |= {name: int(value) for name, value in settings.items() if isinstance(value, np.integer)}
         if settings["model_dir"] is not None:
             settings["model_dir"] = os.fspath(settings["model_dir"])
         settings["save_checkpoints_steps"], settings["save_checkpoints_secs"] = _checkpoint_interval(

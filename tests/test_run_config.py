@@ -5,6 +5,7 @@ import json
 import pathlib
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -111,6 +112,12 @@ def test_old_arguments_keep_their_order_and_new_ones_are_keyword_only():
 def test_giving_one_checkpoint_interval_clears_the_other(given, steps, secs):
     config = RunConfig(**given)
     assert (config.save_checkpoints_steps, config.save_checkpoints_secs) == (steps, secs)
+
+
+def test_integers_of_numpy_become_those_of_python():
+    config = RunConfig(tf_random_seed=np.int64(3), accumulate_steps=np.int32(4)).replace(steps_per_loop=np.int64(5))
+    assert config.tf_random_seed == 3 and config.accumulate_steps == 4 and config.steps_per_loop == 5
+    assert {type(value) for value in (config.tf_random_seed, config.accumulate_steps, config.steps_per_loop)} == {int}
 
 
 ACCEPTED = [
