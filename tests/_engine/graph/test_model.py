@@ -333,7 +333,10 @@ def test_an_iterator_of_the_input_fn_ends_predict_without_a_warning(make_estimat
 
 
 def test_scalar_predictions_are_no_examples_which_predict_says(make_estimator):
-    estimator = make_estimator(lambda features, labels, mode: mean_spec(mode, 0.0, predictions={"y": tf.constant(7.0)}))
+    def model_fn(features, labels, mode):
+        return mean_spec(mode, tf.constant(0.0), predictions={"y": tf.constant(7.0)})
+
+    estimator = make_estimator(model_fn)
     with pytest.raises(ValueError, match=r"\['y'\] are scalars; .* or pass yield_single_examples=False"):
         next(estimator.predict(arrays))
     assert list(estimator.predict(arrays, yield_single_examples=False)) == [{"y": 7}]
