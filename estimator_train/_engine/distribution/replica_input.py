@@ -29,14 +29,14 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
     bound = getattr(input_fn, "keywords", {})  # arguments that a functools.partial has bound
     with tf.device("/cpu:0"):
         result = input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
-        _check_finite(result)
+        _check_is_no_iterator(result)
         shards_itself = "input_context" in parameters or "input_context" not in offered
         if shards_itself or not isinstance(result, tf.data.Dataset):
             return result
         return _auto_sharded(result, offered["input_context"])
 
 
-def _check_finite(result: Any) -> None:
+def _check_is_no_iterator(result: Any) -> None:
     """Raises ValueError if `result` has batches to read one after the other: TensorFlow would make one tensor of all.
 
     Those of Keras never end.
