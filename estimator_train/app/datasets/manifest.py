@@ -79,7 +79,7 @@ class ManifestDataset(ImageDataset):
         return dataclasses.replace(self, **moved, validation_paths=[], validation_labels=None, validation_keys=[])
 
     def with_validation(self, share: float) -> ManifestDataset:
-        chosen = sorted(held_out(self._rows_by_group("train"), share))
+        chosen = sorted(row for rows in held_out(self._images_by_group(), share) for row in rows)
         kept = sorted(set(range(len(self.train_paths))) - set(chosen))
         validation = self._rows("train", chosen)
         left_out = tuple(sorted({*self.left_out, *filter(None, [self.validation_name])}))
@@ -101,6 +101,15 @@ class ManifestDataset(ImageDataset):
         labels, keys = getattr(self, f"{side}_labels"), getattr(self, f"{side}_keys")
         for row, (label, key) in enumerate(zip(labels.tolist(), keys, strict=True)):
             groups.setdefault(self._codec.group(label), {})[key] = row
+        return groups
+
+    def _images_by_group(self):
+        """Returns {group of labels: {key: rows}} of the training images, which may be listed several times."""
+        groups: dict[Any, dict[str, tuple[int, ...]]] = {}
+        for rows in _by_image(self.train_paths).values():
+            first = rows[0]
+            group = self._codec.group(self.train_labels[first].tolist())
+            groups.setdefault(group, {})[self.train_keys[first]] = tuple(rows)
         return groups
 
     def _rows(self, side, rows):
@@ -133,8 +142,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
     test, val, valid or validation: the first that occurs evaluates, the next one is for validation) and `weight` (the
-    example's weight in the training loss); others are ignored. Without `split`, a fifth of each class is held out,
-    chosen by hashes of the paths.
+    example's weight in the training loss); others are ignored. Without `split`, a fifth of the images of each class is
+    held out, with all of their rows, chosen by hashes of the paths.
 
     Args:
       task: the meaning of `label`: "classification" for a class name; "multilabel" for any number of labels separated
@@ -282,9 +291,10 @@ def _sides(file, rows, codec):
     """Returns the training rows, the evaluation rows and the validation rows."""
     if rows and rows[0].split is None:
         groups = {}
-        for row in rows:
-            groups.setdefault(codec.group(row.label), []).append(row)
-        chosen = {row for group in groups.values() for row in _a_fifth(group, codec)}
+        for numbers in _by_image([row.path for row in rows]).values():
+            image = [rows[number] for number in numbers]
+            groups.setdefault(codec.group(image[0].label), []).append(image)
+        chosen = {row for images in groups.values() for image in _a_fifth(images, codec) for row in image}
         sides = [row for row in rows if row not in chosen], [row for row in rows if row in chosen], []
     else:
         splits = {row.split for row in rows}
@@ -298,15 +308,30 @@ def _sides(file, rows, codec):
     return sides
 
 
-def _a_fifth(rows, codec):
-    """Returns a fifth of the rows, chosen by hashes of their paths, except the only remaining row of a label."""
-    left = collections.Counter(name for row in rows for name in codec.names(row.label))
+def _by_image(paths):
+    """Returns {image: its numbers in the list}: rows may repeat an image, and write its path in several ways."""
+    numbers = {}
+    for number, path in enumerate(paths):
+        numbers.setdefault(path if is_remote(path) else os.path.normpath(path), []).append(number)
+    return numbers
+
+
+def _a_fifth(images, codec):
+    """Returns a fifth of the images, lists of rows, chosen by hashes of their paths, except the last one of a label."""
+    names = {image[0].key: {name for row in image for name in codec.names(row.label)} for image in images}
+    left = collections.Counter(name for each in names.values() for name in each)
     chosen = []
-    for row in sorted(rows, key=lambda row: hashlib.sha256(os.fsencode(row.key.rpartition(":")[0])).digest()):
-        if len(chosen) < max(1, round(len(rows) / 5)) and all(left[name] > 1 for name in codec.names(row.label)):
-            left.subtract(codec.names(row.label))
-            chosen.append(row)
+    for image in sorted(images, key=_hash_of_path):
+        own = names[image[0].key]
+        if len(chosen) < max(1, round(len(images) / 5)) and all(left[name] > 1 for name in own):
+            left.subtract(own)
+            chosen.append(image)
     return chosen
+
+
+def _hash_of_path(image):
+    path, _, _ = image[0].key.rpartition(":")
+    return hashlib.sha256(os.fsencode(path)).digest()
 
 
 def _class_names(file, train, rows, codec):

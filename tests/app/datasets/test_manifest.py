@@ -101,6 +101,17 @@ def test_without_a_split_a_fifth_of_each_class_is_held_out_but_one_is_left(manif
     assert again.eval_paths == data.eval_paths
 
 
+@pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
+def test_the_rows_of_an_image_stay_on_one_side(manifest, task):
+    rows = [(f"{index}.png", str(index % 2)) for index in range(20)]
+    again = [(f"./{path}", label) for path, label in rows[:12]]
+    data = open_manifest(manifest(("path", "label"), *rows, *again, *rows[:8]), task)
+    split = data.with_validation(0.25)
+    sides = [{path.rpartition("/")[2] for path in paths} for paths in split.image_paths().values()]
+    assert [len(side) for side in sides] == [12, 4, 4] and len(set.union(*sides)) == 20
+    assert sum(map(len, split.image_paths().values())) == 40
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_a_limited_one_keeps_labels_and_weights_with_their_paths(manifest, task):
     rows = [(f"{i}", f"{i % 2}", "train" if i < 20 else "test", f"{i + 1}") for i in range(40)]
