@@ -32,8 +32,21 @@ _DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export")
 
 def model_dir_of(flags: SimpleNamespace) -> str:
     """Returns the directory that the flags of `train` name, or the default."""
-    name = "own" if flags.input_fn else flags.recipe or flags.dataset or datasets.NAMES[0]
-    return flags.model_dir or os.path.join("runs", name)
+    if flags.model_dir:
+        return flags.model_dir
+    return os.path.join("runs", "own" if flags.input_fn else flags.recipe or dataset_of(flags))
+
+
+def dataset_of(flags: SimpleNamespace) -> str:
+    """Returns the dataset that the flags of `train` name: without --dataset, that in --data-dir, else the drawn one."""
+    if flags.dataset or not flags.data_dir:
+        return flags.dataset or datasets.NAMES[0]
+    try:
+        return datasets.named_by(flags.data_dir)
+    except (ValueError, OSError) as error:
+        raise click.ClickException(
+            f"--data-dir: {error}; give a folder of class folders, or say with --dataset what it holds"
+        ) from error
 
 
 def run_file(model_dir: str | os.PathLike[str]) -> Any:

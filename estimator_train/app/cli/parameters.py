@@ -20,7 +20,7 @@ from estimator_train.app.cli.functions import check_function
 from estimator_train.app.models.phases import parse_phases
 
 _MOST = 2**31 - 1
-_MOST_STEPS = 2**63 - 1  # the global step is an int64
+MOST_STEPS = 2**63 - 1  # the global step is an int64
 _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
 
 
@@ -197,7 +197,7 @@ class Steps(Count):
     """A number of global steps."""
 
     def __init__(self):
-        super().__init__(most=_MOST_STEPS)
+        super().__init__(most=MOST_STEPS)
 
 
 class Number(click.FloatRange):

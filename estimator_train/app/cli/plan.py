@@ -50,8 +50,8 @@ def plan(run: Run) -> list[str]:
     facts["folder"] = f"{run.model_dir}, continuing from {checkpoint}" if checkpoint else run.model_dir
     if run.finds_rate:
         facts["folder"] += ", for the plot learning_rate.png; nothing else is kept"
-    for name, variable in run.variables.items():
-        facts[name] = f"{facts[name]}, from {variable}"
+    for name, source in run.sources.items():
+        facts[name] = f"{facts[name]}, from {source}"
     return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
 
 

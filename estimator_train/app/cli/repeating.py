@@ -14,9 +14,6 @@ from estimator_train.app.cli.directories import model_dir_of, run_file
 from estimator_train.app.cli.run_file import flags_of
 from estimator_train.app.cli.settings import RULES
 
-# Flags that say what kind of run a file describes; `trust.check` reads them.
-_KINDS = ("dataset", "recipe")
-
 
 class RepeatingCommand(cloup.Command):
     """A command that may repeat a run; a flag on the command line replaces the run's and those that it excludes."""
@@ -39,10 +36,18 @@ class RepeatingCommand(cloup.Command):
         flags = flags_of(path)
         _check_same_system(flags, given, path)
         ctx.default_map = kept(flags, given, RULES)
-        own = {name: None for name in given if name not in _KINDS}
-        trust.check(path, ctx.default_map | own, ctx.params["trust_run"])
+        trust.check(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
         ctx.params.clear()
         return super().parse_args(ctx, args)
+
+
+def _theirs(flags, given):
+    """Returns what the flags of a run name, without what the flags `given` on the command line replace."""
+    theirs = {name: value for name, value in flags.items() if name not in given}
+    if "data_dir" in given:
+        return theirs | {"dataset": None}
+    kinds = {name: flags.get(name) for name in ("dataset", "recipe")}  # they say what is written to a folder
+    return theirs | kinds if "data_dir" in theirs else theirs
 
 
 def _check_same_system(flags, given, path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,9 @@ from estimator_train.app import datasets
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.directories import check_model_dir, run_file
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.settings import STORED, Recipe, Settings, Training, check_class_names
+from estimator_train.app.cli.parameters import MOST_STEPS
+from estimator_train.app.cli.settings import STORED, RateTest, Recipe, Settings, Training, check_class_names
+from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
 
 
@@ -35,16 +35,14 @@ def load_settings(model_dir: Any) -> Settings | None:
     if not path.exists():
         return None
     values = read(path)["settings"]
-    if isinstance(values.get("recipe"), str):
+    if values.get("recipe"):
         raise click.ClickException(
             f"{model_dir} holds a run of the recipe {values['recipe']}, which does its own evaluation: "
             f"estimator_train --model-dir {model_dir} --resume"
         )
     try:
-        settings = Settings(**{name: _as_stored(value) for name, value in values.items()})
-        _check_types(settings)
+        settings = Settings(**values)  # raises TypeError for a setting that is missing
         check_class_names(settings.class_names)
-        settings.in_phases()
     except (TypeError, ValueError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
     return settings
@@ -52,7 +50,21 @@ def load_settings(model_dir: Any) -> Settings | None:
 
 def load_training(model_dir: Any) -> Training:
     """Returns how the run in `model_dir` is trained."""
-    return Training(**{name: _as_stored(value) for name, value in read(run_file(model_dir))["training"].items()})
+    return Training(**read(run_file(model_dir))["training"])
+
+
+def progress_of(model_dir: Any) -> tuple[int, int, int] | None:
+    """Returns the last step, the batches per step and the training examples that the run in `model_dir` has had.
+
+    It returns None if run.json does not have them.
+    """
+    stored = read(run_file(model_dir))
+    data = stored.get("data")
+    examples = data.get("train") if isinstance(data, dict) else None
+    progress = stored.get("last_step"), stored.get("batches_per_step"), examples
+    if not all(type(number) is int and number > 0 for number in progress) or progress[0] * progress[1] > MOST_STEPS:
+        return None
+    return progress
 
 
 def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:
@@ -68,13 +80,17 @@ def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:
         raise click.ClickException(
             f"{model_dir} holds no run: it has no run.json; evaluate what a program has trained in that program"
         )
-    if trusts is not None:
-        trust.check(run_file(model_dir), dataclasses.asdict(settings), trusts)
+    if trusts is not None:  # `data_of_run` asks about the data
+        trust.check(run_file(model_dir), dataclasses.asdict(settings) | {"dataset": None}, trusts)
     return settings
 
 
-def data_of_run(settings: Settings, model_dir: str) -> Any:
-    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn."""
+def data_of_run(settings: Settings, model_dir: str, trusts: bool) -> Any:
+    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn.
+
+    `trusts` is the value of --trust-run.
+    """
+    trust.check(run_file(model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
     data = settings.open_data()
     if data and data.class_names != settings.class_names:
         raise click.ClickException(
@@ -103,7 +119,7 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
 def flags_of(path: str | Path) -> dict[str, Any]:
     """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     run = read(path)
-    values = run["settings"] | run.get("training", {})
+    values = run["settings"] | run["training"]
     defaults = {field.name: field.default for table in STORED for field in dataclasses.fields(table)}
     flags = {name: values[name] for name in settings_in(*STORED) if name in values}
     return {name: value for name, value in flags.items() if value is not None and value != defaults[name]}
@@ -117,7 +133,7 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
     table = settings_in(Settings, Recipe)
     free = settings_in(Training).keys() | {name for name, each in table.items() if each.may_change}
     for name, ours in settings.items():
-        theirs = _as_stored(earlier.get(name))
+        theirs = earlier.get(name)
         if ours != theirs and name not in free:
             raise click.ClickException(
                 f"the run in {model_dir} has {name} {text_of(theirs)}, not {text_of(ours)}; continue with the same, or "
@@ -126,7 +142,10 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Returns the content of run.json at `path`, which has settings, and perhaps how the run is trained."""
+    """Returns the content of run.json at `path`, which has settings, and perhaps how the run is trained.
+
+    Both are checked, as flags are; other facts may be anything.
+    """
     try:
         path = as_path(path)
         if path.exists() and not path.is_file():
@@ -138,27 +157,10 @@ def read(path: str | Path) -> dict[str, Any]:
             raise ValueError(f"its training is {json.dumps(values['training'])}")
     except (OSError, ValueError, RecursionError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
+    tables = (*STORED, RateTest) if values["settings"].get("recipe") else (Settings,)
+    try:
+        values["settings"] = fields_of(values["settings"], *tables)
+        values["training"] = fields_of(values.get("training", {}), Training)
+    except ValueError as error:
+        raise click.ClickException(f"{path} cannot be read: {error}") from error
     return values
-
-
-def _as_stored(value):
-    return tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-
-
-def _check_types(settings):
-    """Raises TypeError if a setting, which may have been read from a file, does not have its annotated type."""
-    for name, kind in typing.get_type_hints(Settings).items():
-        value = getattr(settings, name)
-        if not _is_of(value, kind):
-            raise TypeError(f"{name} is {json.dumps(value)}")
-
-
-def _is_of(value, kind):
-    """Checks a value against a type used in `Settings`: a class, a tuple of one class, or either of them or None."""
-    if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        return any(_is_of(value, each) for each in typing.get_args(kind))
-    if typing.get_origin(kind) is not tuple:
-        return type(value) is kind
-    each, *rest = typing.get_args(kind)
-    is_any_length = rest == [Ellipsis]
-    return type(value) is tuple and all(isinstance(item, each) for item in value) and (is_any_length or len(value) == 2)

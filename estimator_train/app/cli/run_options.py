@@ -65,7 +65,7 @@ def checkpoint_prefix(model_dir: str, checkpoint: str | None) -> str | None:
 def kept_checkpoint(model_dir: str) -> str | None:
     """Returns the checkpoint that `checkpoint_prefix` takes by default: that of --keep-best, or None for the newest."""
     path = run_file(model_dir)
-    keeps = path.exists() and read(path).get("training", {}).get("keep_best")
+    keeps = path.exists() and read(path)["training"].get("keep_best")
     return best_checkpoint(model_dir) if keeps else None
 
 

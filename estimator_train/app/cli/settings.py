@@ -12,7 +12,7 @@ import click
 from estimator_train import loggers
 from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
-from estimator_train._engine.host.paths import is_utf_8
+from estimator_train._engine.host.paths import is_utf_8, local
 from estimator_train.app import datasets, models, recipes
 from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
@@ -20,6 +20,7 @@ from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import Metric
 from estimator_train.app.cli.table import rules_of, setting, settings_in
+from estimator_train.app.datasets.images import subdirectories
 from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
@@ -55,9 +56,10 @@ class Settings:
         names=datasets.NAMES,
         plan="data",
     )
-    """{names}, tfds:NAME or hf:NAME.  [default: synthetic_oct]"""
+    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its four classes; else
+    synthetic_oct, which is drawn]"""
     data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
-    """Directory of the dataset's files, or its single file."""
+    """Directory of the dataset's files, or its single file; without --dataset, a directory of class directories."""
     model: str = setting(MOST_USED, kinds.Model(lambda: models.NAMES, "TEXT"), plan="model")
     """small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or
     FILE:FUNCTION that returns a compiled Keras model."""
@@ -187,7 +189,8 @@ class Settings:
     def open_data(self, *, draw=True):
         """Opens the dataset, or returns None for an input_fn.
 
-        Without `draw`, an embedded dataset that does not exist yet lists its future files without drawing them.
+        Without `draw`, an embedded dataset that does not exist yet lists its future files without drawing them. It is
+        never drawn into `data_dir`, where the user's own data may be expected.
         """
         if not self.dataset:
             return None
@@ -197,6 +200,8 @@ class Settings:
         if not draw and self.dataset == datasets.NAMES[0]:
             options["draw"] = False
         with one_line_errors():
+            if self.dataset == datasets.NAMES[0] and self.data_dir:
+                _check_drawn(self.data_dir)
             data = datasets.open_dataset(
                 self.dataset, self.data_dir, limit=self.limit, limit_seed=self.seed or 0, **options
             )
@@ -377,7 +382,7 @@ class Invocation:
     config: str | None = setting(OUTPUT, kinds.File("FILE"))
     """The run.json of a run to repeat; other flags override it."""
     trust_run: bool = setting(OUTPUT)
-    """Run the functions and write to the folders that an unknown run.json names."""
+    """Run the functions, write to the folders and download the data that an unknown run.json names."""
     dry_run: bool = setting(OUTPUT)
     """Print the plan and do nothing."""
     quiet: bool = setting(OUTPUT, None, Excludes(("verbose",)))
@@ -397,6 +402,13 @@ def optimization_of(settings: Settings, training: Training | None = None) -> Opt
     names = given.keys() & {field.name for field in dataclasses.fields(Optimization)}
     factor = training.num_replicas if training and training.scale_learning_rate else 1
     return Optimization(**{name: given[name] for name in names}, learning_rate_factor=factor)
+
+
+def _check_drawn(data_dir):
+    """Raises FileNotFoundError unless the images of the embedded dataset are in a directory given for them."""
+    if not subdirectories(local(data_dir)):
+        draw = f"estimator_train datasets download {datasets.NAMES[0]} --data-dir {data_dir}"
+        raise FileNotFoundError(f"there are no images in {data_dir}; give their folder, or draw them: {draw}")
 
 
 def check_class_names(names: tuple[str, ...]) -> None:

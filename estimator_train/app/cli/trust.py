@@ -1,4 +1,4 @@
-"""Asks before a command runs functions, or writes to folders, that the run.json of somebody else names.
+"""Asks before a command runs functions, writes to folders, or downloads, as the run.json of somebody else says.
 
 The names that a user gives on the command line are recorded in the user's state directory, outside of every run, so
 runs of their own on this machine go on without a question, even if they have been moved.
@@ -18,31 +18,37 @@ import platformdirs
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import absolute
+from estimator_train.app import datasets
+from estimator_train.app.cli.errors import one_line_errors
 
 _FUNCTIONS = ("input_fn", "eval_input_fn", "callbacks")
-_DRAWN = ("synthetic_oct", "cats_vs_dogs")  # written to data_dir if they are not there
+_LIBRARIES = ("cats_vs_dogs", "tfds:", "hf:")  # these may write to a data_dir that has the data, too
 
 
 def remember(settings: Mapping[str, Any]) -> None:
-    """Records that the user has chosen the functions and folders in `settings`."""
+    """Records that the user has chosen the functions, folders and downloads in `settings`."""
     with contextlib.suppress(OSError):  # without a home that can be written, later commands ask
-        for name in _named(settings):
+        for name in _named(settings) + _fetched(settings):
             record = _record(name)
             record.parent.mkdir(parents=True, exist_ok=True)
             write_whole(record, printable(name) + "\n")
 
 
 def check(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
-    """Asks, if there is a terminal, whether to use the functions and folders in `settings` that are not recorded.
+    """Asks, if there is a terminal, whether to use what `settings` name and what is not recorded.
+
+    Data that is here already needs no question.
 
     Args:
       path: the run.json that has the settings.
       trusts: the value of --trust-run.
 
     Raises:
-      click.ClickException: the user does not trust them, or cannot be asked.
+      click.ClickException: the user does not trust them, or cannot be asked; or there is no such dataset.
     """
-    unknown = [name for name in _named(settings) if not _record(name).exists()]
+    with one_line_errors():
+        named = _named(settings) + ([] if _is_here(settings) else _fetched(settings))
+    unknown = [name for name in named if not _record(name).exists()]
     if not unknown:
         return
     names = ", ".join(map(printable, unknown))
@@ -57,20 +63,34 @@ def check(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
 
 
 def _named(settings):
-    """Returns the functions that a run with these settings runs, and the folders that it may write to.
+    """Returns the functions that a run with these settings runs, and the folder of its cache.
 
     Paths are absolute: a relative one would name another file in another folder.
     """
     named = [settings.get(name) for name in _FUNCTIONS]
-    if ":" in str(settings.get("model") or ""):
+    if ":" in (settings.get("model") or ""):
         named.append(settings["model"])
     if settings.get("cache") not in (None, "memory", "features"):
         named.append(settings["cache"])
-    dataset, data_dir = str(settings.get("dataset")), str(settings.get("data_dir") or "")
-    is_written = settings.get("recipe") or dataset in _DRAWN or dataset.startswith(("tfds:", "hf:"))
-    if is_written and not data_dir.startswith("tfds:"):
-        named.append(data_dir)
-    return list(dict.fromkeys(absolute(str(name)) for name in named if name))
+    return list(dict.fromkeys(absolute(name) for name in named if name))
+
+
+def _fetched(settings):
+    """Returns the folder that a run with these settings may write its data to, or the dataset that it may download."""
+    dataset, data_dir = settings.get("dataset"), settings.get("data_dir")
+    if settings.get("recipe"):
+        return [absolute(data_dir)] if data_dir and not data_dir.startswith("tfds:") else []
+    if dataset in (None, datasets.NAMES[0]) or not hasattr(datasets.named(dataset), "is_here"):
+        return []
+    return [absolute(data_dir) if data_dir else f"the download of {dataset}"]
+
+
+def _is_here(settings):
+    """Returns whether the data of a run is here, so that nothing is written to its folder."""
+    dataset, data_dir = settings.get("dataset"), settings.get("data_dir")
+    if dataset is None or (data_dir and dataset.startswith(_LIBRARIES)):
+        return False
+    return datasets.is_here(dataset, data_dir)
 
 
 def _record(name):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.class_weights import class_weights
 from estimator_train.app.datasets.dataset import check_classes
+from estimator_train.app.datasets.images import checked_directory, subdirectories
 
 if TYPE_CHECKING:
     from estimator_train.app.datasets import hf, tfds
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
 
 NAMES = ("synthetic_oct", "oct2017", "images", "manifest", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord", "hf")
 
-__all__ = ["NAMES", "class_weights", "download", "named", "names", "open_dataset", "open_evaluation"]
+__all__ = [
+    "NAMES",
+    "class_weights",
+    "download",
+    "is_here",
+    "named",
+    "named_by",
+    "names",
+    "open_dataset",
+    "open_evaluation",
+]
 
 _GROUP = "estimator_train.datasets"
 _FOLDERS = ("oct2017", "cats_vs_dogs", "synthetic_oct")  # of class folders, as images takes them
@@ -122,6 +133,23 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str |
     return module.download(data_dir)
 
 
+def is_here(name: str, data_dir: str | os.PathLike[str] | None = None) -> bool:
+    """Returns whether opening a dataset would neither download nor unpack it.
+
+        >>> datasets.is_here("images", "scans")
+        True
+
+    Raises:
+      ValueError: the name is unknown.
+    """
+    check = getattr(named(name), "is_here", None)
+    if check is None:
+        return True
+    if data_dir is None:
+        return check()
+    return "data_dir" not in inspect.signature(check).parameters or check(data_dir)
+
+
 def names() -> tuple[str, ...]:
     """Returns the names of all datasets, including those of other packages.
 
@@ -151,6 +179,24 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
     if name not in others:
         raise ValueError(f"there is no dataset {name!r}; pass one of {', '.join(names())}, or tfds:NAME, or hf:NAME")
     return others[name].load()
+
+
+def named_by(data_dir: str | os.PathLike[str]) -> str:
+    """Returns the name of the dataset in a directory of class directories: images, or oct2017 if it has its classes.
+
+        >>> named_by("scans")
+        'oct2017'
+
+    Raises:
+      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
+      ValueError: it has no subdirectories.
+    """
+    directory = checked_directory(data_dir)
+    if importlib.import_module(f"{__name__}.oct2017").is_in(directory):
+        return "oct2017"
+    if not subdirectories(directory):
+        raise ValueError(f"{directory} has no class folders")
+    return "images"
 
 
 def _entry_points():

@@ -158,7 +158,7 @@ def open_directory(
       FileNotFoundError, NotADirectoryError: `directory` does not exist, or is not a directory.
       ValueError: the files are not laid out like that.
     """
-    folder = _checked_directory(directory)
+    folder = checked_directory(directory)
     train = folder / "train" if subdirectories(folder / "train") else folder
     tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)]
     used = {train.name, *(test.name for test in tests[:2])}
@@ -230,7 +230,7 @@ def open_evaluation(
     """
     if task != "classification":
         raise ValueError(f"a folder of class folders is for classification, and the run's task is {task}")
-    directory = _checked_directory(data_dir)
+    directory = checked_directory(data_dir)
     chosen = next((directory / name for name in HELD_OUT if subdirectories(directory / name)), directory)
     check_classes(chosen, [each.name for each in subdirectories(chosen)], class_names)
     others: collections.Counter[str] = collections.Counter()
@@ -247,7 +247,8 @@ def open_evaluation(
     )
 
 
-def _checked_directory(directory: str | os.PathLike[str]) -> Path | RemotePath:
+def checked_directory(directory: str | os.PathLike[str]) -> Path | RemotePath:
+    """Returns the path of a directory; raises FileNotFoundError or NotADirectoryError if it is none."""
     path = as_path(directory)
     if not path.exists():
         raise FileNotFoundError(f"there is no folder {path}")

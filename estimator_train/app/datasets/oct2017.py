@@ -37,7 +37,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     It warns if image counts differ from the published ones, and about patients with images in both train and test.
 
     Args:
-      data_dir: the zip file, its unpacked tree, or a directory above either; a zip is extracted next to itself.
+      data_dir: the zip file, its unpacked tree, a directory above either, or a directory of the four class directories;
+        a zip is extracted next to itself.
       split: "patient" evaluates on the training images of a fifth of the patients instead of the test images.
 
     Raises:
@@ -97,6 +98,14 @@ def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
     return not any(zipfile.is_zipfile(each) and not each.with_suffix("").exists() for each in archives)
 
 
+def is_in(directory: Path | RemotePath) -> bool:
+    """Returns whether a directory holds an extracted tree of these four classes and no others."""
+    tree = _tree(directory)
+    if tree is None:
+        return False
+    return [each.name for each in subdirectories(tree / "train") or subdirectories(tree)] == [*CLASS_NAMES]
+
+
 def _home():
     return Path(platformdirs.user_cache_dir("estimator_train"), "oct2017")
 
@@ -150,7 +159,7 @@ def _tree(directory):
             if (candidate / "train" / CLASS_NAMES[0]).is_dir():
                 return candidate
         level = [below for candidate in level for below in subdirectories(candidate)]
-    return None
+    return directory if all((directory / name).is_dir() for name in CLASS_NAMES) else None
 
 
 def _place(parts):

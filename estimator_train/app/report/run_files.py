@@ -53,6 +53,8 @@ def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
     wrong = {name for name, kind in kinds.items() if name in run and not isinstance(run[name], kind)}
     if not _is_counts(run.get("data")):
         wrong.add("data")
+    if not (isinstance(run.get("last_step"), int) and 0 <= run["last_step"] < 2**63):
+        wrong.add("last_step")
     return {name: value for name, value in run.items() if name not in wrong}
 
 

@@ -155,6 +155,11 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "file"], "file is a file"),
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
     (["--dataset", "images", "--data-dir", "classes"], "image files"),
+    (["--data-dir", "nowhere"], "--data-dir: there is no folder nowhere; give a folder of class folders, or say with "),
+    (["--data-dir", "nowhere", "--model-dir", "new"], "--data-dir: there is no folder nowhere; give"),
+    (["--data-dir", "file"], "--data-dir: file is a file, not a folder of class folders; give a folder"),
+    (["--data-dir", "empty"], "--data-dir: empty has no class folders; give a folder of class folders, or say"),
+    (["--dataset", "synthetic_oct", "--data-dir", "empty"], "there are no images in empty; give their folder, or draw"),
     (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images takes no option task"),
     (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
     (
@@ -564,12 +569,27 @@ def test_a_run_whose_files_are_missing_is_planned_from_its_settings(command, beg
 
 def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for flags in ([], ["--data-dir", tmp_path / "drawn"]):
-        said = plan(*flags)
-        assert said["data"] == "synthetic_oct: 800 images to train on and 200 to evaluate on, in 4 classes"
-        assert said["classes"] == "CNV 200 + 50, DME 200 + 50, DRUSEN 200 + 50, NORMAL 200 + 50"
-        assert said["steps"] == "300: 12 epochs of 25"
-    assert said["files"] == f"{tmp_path / 'drawn'}, drawn when training starts"
+    said = plan()
+    assert said["data"] == "synthetic_oct: 800 images to train on and 200 to evaluate on, in 4 classes"
+    assert said["classes"] == "CNV 200 + 50, DME 200 + 50, DRUSEN 200 + 50, NORMAL 200 + 50"
+    assert said["steps"] == "300: 12 epochs of 25"
+    drawn = tmp_path / "cache" / "estimator_train" / "synthetic_oct" / "seed-0"
+    assert said["files"] == f"{drawn}, drawn when training starts"
+
+
+def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, run, scans, tmp_path):
+    said = plan("--data-dir", scans)
+    numbers = "12 images to train on and 4 to evaluate on, in 2 classes"
+    assert (said["data"], said["folder"]) == (f"images: {numbers}, from the folders in --data-dir", "runs/images")
+    assert plan("--data-dir", scans, "--resume")["folder"] == "runs/images", "as a run that is not there yet"
+    for name in ("CNV", "DME", "DRUSEN", "NORMAL"):
+        shutil.copytree(scans / "dark", tmp_path / "four" / name)
+        shutil.copytree(scans / "dark", tmp_path / "five" / "train" / name)
+    (tmp_path / "five" / "train" / "AMD").symlink_to(scans / "dark")
+    code, output, _ = run("--data-dir", "four", "--dry-run")
+    assert code == 0 and "vgg16 for images of 224x224, starting from imagenet" in output
+    assert "oct2017: 24 images to train on and 8 to evaluate on, in 4 classes, from the folders in --data-dir" in output
+    assert plan("--data-dir", "five")["data"].startswith("images: 32 images to train on and 8 to ")
 
 
 def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(command, files):

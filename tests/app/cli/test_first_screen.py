@@ -72,7 +72,8 @@ def test_the_first_screen_has_no_line_of_tensorflow_and_none_is_cut_off(tmp_path
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     monkeypatch.setenv("NO_COLOR", "1")
     synthetic_oct.draw_dataset(tmp_path / "oct", images_per_class={"train": 4, "test": 2})
-    command = [sys.executable, "-m", "estimator_train", "--data-dir", "oct", "--epochs", "3", "--batch-size", "8"]
+    data = ["--dataset", "synthetic_oct", "--data-dir", "oct"]
+    command = [sys.executable, "-m", "estimator_train", *data, "--epochs", "3", "--batch-size", "8"]
     code, printed = on_terminal(command, COLUMNS, cwd=tmp_path)
     lines, states = shown(printed)
     lines = [line for line in lines if not line.startswith("checkpoints took ")]  # where it is a tenth of a second

@@ -123,5 +123,5 @@ def test_what_needs_a_disk_is_refused_for_remote_folders(command, remote_scans):
     flags = ["--dataset", "images", "--data-dir", remote_scans]
     code, _, errors = command(*flags, "--cache", "ram://cache")
     assert code == 2 and "--cache ram://cache: give a folder on this machine, or memory" in errors
-    code, _, errors = command("--data-dir", "ram://drawn")
+    code, _, errors = command("--dataset", "synthetic_oct", "--data-dir", "ram://drawn")
     assert code == 2 and "ram://drawn is remote; use a local directory" in errors

@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import subprocess
+import zipfile
 
 import pytest
 
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.run import build, provenance
+from estimator_train.app.datasets import oct2017
 
 
 @pytest.fixture
@@ -69,7 +71,6 @@ def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"dataset": "synthetic_oct", "data_dir": "/there"},
         {"dataset": "cats_vs_dogs", "data_dir": "/there"},
         {"dataset": "tfds:cifar10", "data_dir": "/there"},
         {"dataset": "hf:cifar10", "data_dir": "/there"},
@@ -98,17 +99,57 @@ def test_a_file_of_the_same_name_in_another_folder_is_asked_about(monkeypatch, t
         trust.check("run/run.json", {"model": "model.py:build"}, False)
 
 
-def test_images_are_not_drawn_where_a_run_says(command, trained, tmp_path, monkeypatch):
+@pytest.fixture
+def strangers(trained, tmp_path, monkeypatch):
+    """Changes settings in the run.json of a run on a machine that knows nothing of it and has no data."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(trained.model_dir, "run")
     path = tmp_path / "run" / "run.json"
-    run = json.loads(path.read_text())
-    run["settings"] |= {"dataset": "synthetic_oct", "data_dir": str(tmp_path / "elsewhere")}
-    path.write_text(json.dumps(run))
-    for name, more in COMMANDS.items():
-        code, _, errors = command(*arguments(name, more))
-        assert (code, errors.count("\n")) == (2, 1), (name, errors)
-        assert f"names {tmp_path}/elsewhere" in errors
+
+    def strangers(**settings):
+        run = json.loads(path.read_text())
+        run["settings"] |= settings
+        path.write_text(json.dumps(run))
+
+    return strangers
+
+
+OPENING_DATA = ("evaluate", "report", "--resume", "--config")
+
+
+def test_nothing_is_drawn_where_a_run_says(command, strangers, tmp_path):
+    strangers(dataset="synthetic_oct", data_dir=str(tmp_path / "elsewhere"))
+    for name in OPENING_DATA:
+        code, _, errors = command(*arguments(name, COMMANDS[name]))
+        assert (code, errors.count("\n")) == (2, 1) and "there are no images in " in errors, (name, errors)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_zip_that_a_run_names_is_unpacked_only_if_asked_for(command, strangers, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    with zipfile.ZipFile(tmp_path / "elsewhere" / "archive.zip", "w") as archive:
+        archive.writestr("OCT2017/train/CNV/CNV-1-1.jpeg", b"")
+    for data_dir in (tmp_path / "elsewhere", tmp_path / "elsewhere" / "archive.zip"):
+        strangers(dataset="oct2017", data_dir=str(data_dir))
+        for name in OPENING_DATA:
+            code, _, errors = command(*arguments(name, COMMANDS[name]))
+            assert (code, errors.count("\n")) == (2, 1), (name, errors)
+            assert f"run.json names {data_dir}, which you have not used here before" in errors
+    assert os.listdir(tmp_path / "elsewhere") == ["archive.zip"]
+    code, _, errors = command("--config", "run/run.json", "--data-dir", "mine", "--model-dir", "again")
+    assert code == 2 and "there is no folder mine" in errors, "a folder of one's own is not asked about"
+
+
+def test_nothing_is_downloaded_with_the_credentials_of_the_user(command, strangers, monkeypatch, tmp_path):
+    monkeypatch.setattr(oct2017, "download", lambda: pytest.fail("it was downloaded"))
+    strangers(dataset="oct2017", data_dir=None)
+    for name in OPENING_DATA:
+        code, _, errors = command(*arguments(name, COMMANDS[name]))
+        assert (code, errors.count("\n")) == (2, 1), (name, errors)
+        assert "run.json names the download of oct2017, which you have not used here before" in errors
+    trust.remember({"dataset": "oct2017", "data_dir": None})
+    trust.check("run/run.json", {"dataset": "oct2017", "data_dir": None}, False)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment, trust
 from estimator_train.app.cli.directories import (
     check_place,
+    dataset_of,
     model_dir_of,
     newest_checkpoint,
     run_file,
@@ -29,7 +29,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.monitor import Monitor, check_monitor
 from estimator_train.app.cli.plan import plan
-from estimator_train.app.cli.run_file import check_same, load_settings, load_training, read
+from estimator_train.app.cli.run_file import check_same, load_settings, load_training, progress_of
 from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
@@ -49,7 +49,7 @@ class Run:
       task: task of this process in a cluster.
       verbosity: "quiet", "normal" or "verbose".
       finds_rate: whether it only tries learning rates, and keeps nothing else.
-      variables: environment variables that set facts of the plan, by these facts.
+      sources: what has set facts of the plan that no flag sets, such as an environment variable, by these facts.
       missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
     """
 
@@ -60,7 +60,7 @@ class Run:
     task: ClusterTask
     verbosity: str
     finds_rate: bool
-    variables: dict[str, str]
+    sources: dict[str, str]
     missing: str | None = None
 
     @property
@@ -90,17 +90,16 @@ class Run:
         The run's last step until now says how many batches were left of its epochs at the step that it is at.
         """
         steps, step = self.training.epochs * self.steps_per_epoch, _newest_step(self.model_dir)
-        if not step or not run_file(self.model_dir).exists():
+        progress = progress_of(self.model_dir) if step and run_file(self.model_dir).exists() else None
+        if progress is None:
             return steps
-        stored = read(run_file(self.model_dir))
-        if "batches_per_step" not in stored or stored["data"]["train"] != self.data.train_examples:
-            return steps
+        last_step, batches_per_step, examples = progress
         before = load_training(self.model_dir)
-        if not before.epochs or before.max_steps:
+        if examples != self.data.train_examples or not before.epochs or before.max_steps:
             return steps
         now = self.batches_per_step
         more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
-        left = (stored["last_step"] - step) * stored["batches_per_step"] + more
+        left = (last_step - step) * batches_per_step + more
         return step + max(math.ceil(left / now), 0)
 
 
@@ -114,9 +113,10 @@ def resolve(flags: SimpleNamespace) -> Run:
     model_dir = model_dir_of(flags)
     _check_place(flags, model_dir, task)
     _check_weights(flags, model_dir)
-    variables = _defaults_of_environment(flags)
-    if not flags.input_fn:
-        flags.dataset = flags.dataset or datasets.NAMES[0]
+    sources = _defaults_of_environment(flags)
+    if not flags.input_fn and not flags.dataset:
+        sources |= {"data": "the folders in --data-dir"} if flags.data_dir else {}
+        flags.dataset = dataset_of(flags)
 
     settings = Settings(**given_of(flags, Settings), class_names=())
     data, missing = _opened(settings, flags)
@@ -131,7 +131,7 @@ def resolve(flags: SimpleNamespace) -> Run:
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.default_epochs)
     finds_rate = flags.find_learning_rate
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, variables, missing)
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing)
 
 
 def _with_validation(settings, data, earlier):
@@ -229,12 +229,7 @@ def must_be_fetched(flags: SimpleNamespace | Settings) -> bool:
     if flags.dataset in (None, datasets.NAMES[0]):
         return False
     with one_line_errors():
-        is_here = getattr(datasets.named(flags.dataset), "is_here", None)
-        if is_here is None:
-            return False
-        if flags.data_dir is None:
-            return not is_here()
-        return "data_dir" in inspect.signature(is_here).parameters and not is_here(flags.data_dir)
+        return not datasets.is_here(flags.dataset, flags.data_dir)
 
 
 def _check_cluster(flags, task, lacks_evaluator):
@@ -265,7 +260,7 @@ def _check_place(flags, model_dir, task):
         raise click.ClickException(
             f"--log {trackers[0]} needs a local --model-dir, and {model_dir} is remote; leave it out"
         )
-    if run_file(model_dir).exists() or flags.dataset or flags.input_fn:
+    if run_file(model_dir).exists() or flags.dataset or flags.data_dir or flags.input_fn:
         return
     if newest_checkpoint(model_dir):
         raise click.ClickException(
@@ -316,10 +311,10 @@ def _check_gpus(flags):
 
 def _defaults_of_environment(flags):
     """Sets --data-dir from the environment if it is not given; returns {fact of the plan: environment variable}."""
-    variables = {}
+    sources = {}
     if flags.dataset and not flags.data_dir:
         flags.data_dir, channels = environment.data_dir()
-        variables |= {"files": channels} if channels else {}
+        sources |= {"files": channels} if channels else {}
     if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
-        variables["folder"] = environment.model_dir_variable()
-    return variables
+        sources["folder"] = environment.model_dir_variable()
+    return sources

@@ -86,7 +86,7 @@ def evaluate(**flags):
     if flags.dataset or flags.data_dir:
         settings, data = other_data(settings, flags.dataset, flags.data_dir)
     else:
-        data = data_of_run(settings, model_dir)
+        data = data_of_run(settings, model_dir, flags.trust_run)
     ranks_on_validation = bool(flags.all and data and data.validation_examples)
     if ranks_on_validation:  # the evaluation images would no longer judge what they have chosen
         click.echo(f"ranking on the {data.validation_examples} validation images", err=True)

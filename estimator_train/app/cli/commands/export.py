@@ -72,7 +72,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
         with one_line_errors():
             for module in ("tf2onnx", "onnxruntime"):
                 check_installed(module, "tf2onnx onnxruntime")
-    data = data_of_run(settings, model_dir) if file_format in _CONVERTED else None
+    data = data_of_run(settings, model_dir, trust_run) if file_format in _CONVERTED else None
     targets = [Path(out, name) for name in _FILES.get(file_format, ())]
     for target in targets:
         if os.path.lexists(target):

@@ -74,7 +74,7 @@ def check(run: RecipeRun) -> None:
         earlier = read(run_file(run.model_dir))
         check_same(run.settings, earlier["settings"], run.model_dir)
         if "epochs" in known and not run.settings.get("max_steps") and newest_checkpoint(run.model_dir):
-            _check_epochs(run, earlier.get("training", {}))
+            _check_epochs(run, earlier["training"])
     warn_of_lost_checkpoints(run.model_dir)
 
 

@@ -26,7 +26,7 @@ def report(model_dir, checkpoint, trust_run):
     settings = settings_of_run(model_dir, trust_run)
     check_directory(model_dir, "--model-dir")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
-    data = data_of_run(settings, model_dir)
+    data = data_of_run(settings, model_dir, trust_run)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation, label_thresholds, reporting

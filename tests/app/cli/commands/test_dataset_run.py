@@ -80,6 +80,17 @@ def test_a_rate_test_ends_after_its_own_steps(flags):
     assert dataset_run.resolve(flags(find_learning_rate=True, dry_run=True)).last_step == 100
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [{"last_step": "9"}, {"batches_per_step": 0}, {"data": [1]}, {"data": {"train": "12"}}, {"last_step": 10**99}],
+)
+def test_odd_facts_of_a_run_do_not_decide_where_its_epochs_end(plan, started, tmp_path, odd):
+    started(12)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | odd))
+    assert plan("--model-dir", tmp_path, "--resume", "--model", "vgg16")["steps"] == "12: 4 epochs of 3"
+
+
 def test_phases_set_the_last_step(flags):
     run = dataset_run.resolve(flags(phases=PHASES, batch_size=4, dry_run=True))
     assert (run.training.epochs, run.steps_per_epoch, run.last_step) == (None, 3, 9)
