@@ -17,6 +17,7 @@ from estimator_train.app.report.class_metrics import (
     macro_averages,
     shortened,
 )
+from estimator_train.app.report.outputs import finite
 
 KIND = "class"  # of label
 
@@ -134,9 +135,9 @@ def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
         probability of the second class, of shape (examples,) or (examples, 1).
 
     Raises:
-      ValueError: If the outputs are not probabilities of these classes.
+      ValueError: If the outputs are not probabilities of these classes, or not finite.
     """
-    outputs = np.asarray(outputs, float)
+    outputs = finite(outputs)
     if num_classes == 2 and outputs.shape[1:] in [(), (1,)]:
         second = outputs.reshape(-1, 1)
         outputs = np.concatenate([1 - second, second], axis=1)
@@ -144,7 +145,7 @@ def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
         shape = outputs.shape[1:]
         raise ValueError(f"the model gives {shape} per example, not a probability for each of {num_classes} classes")
     if np.any(outputs < -1e-3) or np.any(outputs > 1 + 1e-3):
-        low, high = np.nanmin(outputs), np.nanmax(outputs)
+        low, high = outputs.min(), outputs.max()
         raise ValueError(
             f"the model gives {low:.3g} to {high:.3g}, not probabilities; end it with a softmax or sigmoid"
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from estimator_train.app.report.class_metrics import ClassMetrics, class_metrics, class_table, digits, macro_averages
+from estimator_train.app.report.outputs import finite
 
 KIND = "labels"
 
@@ -45,9 +46,9 @@ def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tu
     """Returns the labels and outputs of an evaluation in the form that `result` takes.
 
     Raises:
-      ValueError: If the shapes differ, or the outputs are not probabilities.
+      ValueError: If the shapes differ, or the outputs are not probabilities or not finite.
     """
-    outputs = np.asarray(outputs, float)
+    outputs = finite(outputs)
     if labels.shape[1:] != (len(names),) or outputs.shape != labels.shape:
         raise ValueError(f"the model gives {outputs.shape[1:]} per example, not one value for each of {names}")
     if outputs.min() < 0 or outputs.max() > 1:

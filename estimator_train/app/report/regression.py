@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from estimator_train.app.report.outputs import finite
+
 KIND = "number"  # of label
 
 
@@ -36,11 +38,9 @@ def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tu
     Raises:
       ValueError: If the shapes differ, or a prediction is not finite.
     """
-    outputs = np.asarray(outputs, float)
+    outputs = finite(outputs)
     if labels.shape[1:] != (1,) or outputs.shape != labels.shape:
         raise ValueError(f"the model gives {outputs.shape[1:]} per example, not one number")
-    if not np.isfinite(outputs).all():
-        raise ValueError("the model gives numbers that are not finite")
     return labels, outputs
 
 

@@ -52,6 +52,15 @@ def test_outputs_of_another_task_are_refused(task, outputs):
         tasks.named(task).checked(NAMES, LABELS, outputs)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
+def test_outputs_that_are_not_finite_are_refused(task, value):
+    labels = LABELS[:, :1] if task == "regression" else LABELS
+    outputs = np.where(np.arange(40)[:, None] == 7, value, labels)
+    with pytest.raises(ValueError, match="^the model gives numbers that are not finite$"):
+        tasks.named(task).checked(NAMES, labels, outputs)
+
+
 def test_the_largest_errors_come_first_and_right_labels_are_left_out():
     labels = np.array([[1.0, 0], [1, 0], [0, 0]])
     outputs = np.array([[0.9, 0.6], [0.1, 0.2], [0.4, 0.3]])
