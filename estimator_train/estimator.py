@@ -398,8 +398,8 @@ class Estimator:
 
         Args:
           predict_keys: the prediction key to return, or a list of them; None means all.
-          checkpoint_path: path prefix of the checkpoint; None means the newest. If there is none, the initial weights
-            are used.
+          checkpoint_path: path prefix of the checkpoint; None means the newest, even if a `BestCheckpointExporter`
+            keeps a better one. If there is none, the initial weights are used.
 
         Returns:
           A `Predictor`, which is called with a batch of features. It never reloads: create another one to use a newer
