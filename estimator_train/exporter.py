@@ -430,7 +430,7 @@ def _read_result(path: str) -> dict[str, Any]:
     try:
         with tf.io.gfile.GFile(path) as file:
             return {name: np.asarray(value)[()] for name, value in json.load(file).items()}
-    except (tf.errors.OpError, ValueError, AttributeError) as error:
+    except (tf.errors.OpError, ValueError, AttributeError, RecursionError) as error:
         raise checkpoints.CheckpointError(
             f"{path} cannot be read, so the best result so far is unknown: {str(error).splitlines()[0]}"
         ) from error

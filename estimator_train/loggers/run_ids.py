@@ -29,7 +29,7 @@ def _read(folder: str | os.PathLike[str]) -> dict[str, str]:
     path = _file(folder)
     try:
         ids = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {error}; delete it to start a new run in the trackers") from error
     if not isinstance(ids, dict) or not all(isinstance(value, str) for value in ids.values()):
         raise ValueError(f"{path} has no run IDs; delete it to start a new run in the trackers")

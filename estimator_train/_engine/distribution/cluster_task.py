@@ -126,8 +126,8 @@ def read_tf_config() -> dict:
         return {}
     try:
         tf_config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {text!r}; correct or unset it.") from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {text[:1000]!r}; correct or unset it.") from error
     if not isinstance(tf_config, dict):
         raise ValueError(f"TF_CONFIG must be a JSON object, {{...}}, got {text!r}; correct or unset it.")
     for key in ("cluster", "task", "service"):

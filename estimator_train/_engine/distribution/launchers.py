@@ -107,5 +107,5 @@ def _json(name: str) -> Any:
     """Returns the decoded value of a variable, or None if it is not set or not JSON."""
     try:
         return json.loads(os.environ.get(name) or "null")
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return None

@@ -76,6 +76,6 @@ def read_manifest(path: str | os.PathLike[str], parse: Callable[[dict], Any], co
             return parse(json.load(file))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         tf.get_logger().warning("%s cannot be read, so %s: %s", path, consequence, error)
         return None

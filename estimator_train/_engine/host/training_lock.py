@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
     """Returns the holder's description of itself, or {} if the file is missing or damaged."""
     try:
         holder = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return holder if isinstance(holder, dict) and holder.keys() == {"host", "process", "since"} else {}
 

@@ -81,7 +81,7 @@ def check_monitor(monitor: Monitor, class_names: tuple[str, ...], best_checkpoin
     result = as_path(f"{best_checkpoint}.eval_result.json")
     try:
         values = json.loads(result.read_text()) if best_checkpoint else {metric: None}
-    except (OSError, ValueError):  # the exporter reports what is wrong with it
+    except (OSError, ValueError, RecursionError):  # the exporter reports what is wrong with it
         return
     if isinstance(values, dict) and metric not in values:
         raise click.ClickException(

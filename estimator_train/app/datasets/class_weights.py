@@ -75,7 +75,7 @@ def _read_json(path, text):
         if not isinstance(weights, dict):
             raise ValueError("it is not an object")
         return {name: float(weight) for name, weight in weights.items()}
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f'class weights {path} must be a JSON object such as {{"DRUSEN": 2.5}}: {error}') from error
 
 

@@ -64,6 +64,7 @@ def test_tf_config_may_be_absent_or_empty(monkeypatch, text):
     [
         ("{not json", r"TF_CONFIG is not valid JSON .*'\{not json'"),
         (" ", "TF_CONFIG is not valid JSON"),
+        pytest.param(100_000 * "[", r"TF_CONFIG is not valid JSON \(.*recursion", id="nested"),
         ("[]", r"TF_CONFIG must be a JSON object, .*got '\[\]'"),
         ("null", "TF_CONFIG must be a JSON object"),
         ('{"cluster": {"worker": 5}}', "worker in TF_CONFIG's cluster must be a list of host:port, got 5"),
