@@ -17,16 +17,21 @@ _START_TIME = time.time()  # of this process, about
 _CLOCK_SKEW = 60.0  # seconds by which the clock of a file server may be behind
 
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Control characters, line and paragraph separators, and Unicode's Bidi_Control, which shows a text in another order.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
     """Returns a path or a name that any stream can print and that does not control a terminal.
 
-    Non-UTF-8 bytes are escaped, for example as \\udcff, and so are control characters, for example as \\x1b.
+    Non-UTF-8 bytes are escaped, for example as \\udcff, and so are control characters, for example as \\x1b or \\u202e.
     """
-    text = CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-    return text.encode(errors="backslashreplace").decode()
+    return CONTROL.sub(_escaped, text).encode(errors="backslashreplace").decode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:

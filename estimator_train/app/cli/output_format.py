@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import io
 import json
@@ -18,6 +17,7 @@ from estimator_train._engine.host.files import write_whole
 from estimator_train.app.cli.conflicts import Excludes
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.report import csv_text
 
 RULES = (Excludes(("csv",), flag="json"),)
 
@@ -37,7 +37,7 @@ def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[],
     if flags.json:
         click.echo(_json(entries()), nl=False)
     elif flags.csv:
-        click.echo(_csv(rows()), nl=False)
+        click.echo(csv_text.text_of(rows()), nl=False)
     else:
         click.echo(text())
 
@@ -74,12 +74,6 @@ def _json(entries):
     return json.dumps(entries, indent=2) + "\n"
 
 
-def _csv(rows):
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
-
-
 def _parquet(rows):
     import pyarrow
     from pyarrow import parquet
@@ -96,7 +90,7 @@ def _ending(file):
 
 
 _FORMATS = {  # by the endings of files
-    ".csv": lambda entries, rows: _csv(rows),
+    ".csv": lambda entries, rows: csv_text.text_of(rows),
     ".json": lambda entries, rows: _json(entries),
     ".parquet": lambda entries, rows: _parquet(rows),
 }

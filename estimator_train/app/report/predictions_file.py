@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.report import tasks
+from estimator_train.app.report import csv_text, tasks
 from estimator_train.app.report.comparison import Prediction
 
 NAME = "predictions.csv"
@@ -35,13 +34,9 @@ def write(
       probabilities: of shape (examples, classes).
     """
     names = image_names(data) or map(str, range(len(labels)))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    best = probabilities.argmax(axis=1)
-    for name, label, index, most in zip(names, labels, best, probabilities.max(axis=1), strict=True):
-        writer.writerow([name, class_names[label], class_names[index], f"{most:.4f}"])
-    write_whole(as_path(model_dir, NAME), text.getvalue())
+    examples = zip(names, labels, probabilities.argmax(axis=1), probabilities.max(axis=1), strict=True)
+    rows = [[name, class_names[label], class_names[index], f"{most:.4f}"] for name, label, index, most in examples]
+    write_whole(as_path(model_dir, NAME), csv_text.text_of([_COLUMNS, *rows]))
 
 
 def write_all(
@@ -66,19 +61,19 @@ def write_all(
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
     paths = image_paths(data)
     names = [printable(path) for path in paths] or range(len(labels))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns])
+    rows: list[list[Any]] = [
+        ["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns]
+    ]
     for name, label, values in zip(names, labels, outputs, strict=True):
         both = module.truth(columns, label), module.prediction(columns, values)
-        writer.writerow([name, *both, *(values.tolist() if columns else ())])
-    write_whole(file, text.getvalue())
+        rows.append([name, *both, *(values.tolist() if columns else ())])
+    write_whole(file, csv_text.text_of(rows))
 
 
 def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
     """Returns {example name: prediction} of the run in `model_dir`, or None if it has no readable predictions.csv."""
     try:
-        header, *rows = csv.reader(io.StringIO(as_path(model_dir, NAME).read_text(encoding="utf-8"), newline=""))
+        header, *rows = csv_text.rows_of(as_path(model_dir, NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, csv.Error):
         return None
     if header != _COLUMNS or any(len(row) != len(header) for row in rows):

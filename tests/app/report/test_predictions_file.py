@@ -1,5 +1,6 @@
 """Predictions are written with evaluations, and read if the file is complete."""
 
+import csv
 import types
 
 import numpy as np
@@ -16,6 +17,20 @@ def test_they_are_read_by_the_names_of_the_images(tmp_path):
     read = predictions_file.read(tmp_path)
     assert read == {"A/1.jpeg": ("A", "B, C", "0.7500"), "B, C/2.png": ("B, C", "B, C", "0.9000")}
     assert [prediction.is_right for prediction in read.values()] == [False, True]
+
+
+def test_no_name_is_a_formula_to_a_spreadsheet_and_all_are_read_as_they_are(tmp_path):
+    names = ("=1+1", "+a", "-b", "@c", "'=d", "e", "'f")
+    data = types.SimpleNamespace(image_paths=lambda: {"eval": sorted(f"{name}/0.png" for name in names)})
+    labels, outputs = np.arange(7), np.eye(7)
+    predictions_file.write(tmp_path, data, names, labels, outputs)
+    read = predictions_file.read(tmp_path)
+    assert {each.predicted_class for each in read.values()} == set(names)
+    assert read.keys() == {f"{name}/0.png" for name in names}
+    predictions_file.write_all(tmp_path / "all.csv", "classification", names, data, labels, outputs - 1)
+    for file in ("predictions.csv", "all.csv"):
+        cells = [cell for row in csv.reader((tmp_path / file).open(newline="")) for cell in row]
+        assert not [cell for cell in cells if cell[:1] in set("=+-@") and cell != "-1.0"]
 
 
 def test_images_in_directories_of_one_name_have_more_of_their_paths():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import tabulate
 
+from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets as data_sets
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory
@@ -38,7 +39,7 @@ def download(name, data_dir):
         counts = data_sets.open_dataset(name, data_dir).class_counts()
     click.echo(f"{name} is in {folder}")
     if counts:
-        rows = [[class_name, number, counts["eval"][class_name]] for class_name, number in counts["train"].items()]
+        rows = [[printable(name), number, counts["eval"][name]] for name, number in counts["train"].items()]
         click.echo(tabulate.tabulate(rows, ["class", "to train on", "to evaluate on"]))
 
 
