@@ -26,8 +26,8 @@ def absolute(model_dir: str | os.PathLike[str]) -> str:
     signs = sorted(_GLOB & set(path))
     if signs:
         raise ValueError(f"model_dir {path} has {' '.join(signs)}, which TensorFlow takes for a pattern; rename it")
-    if not paths.is_utf_8(path):
-        raise ValueError(f"model_dir {path!a} is not UTF-8, which TensorFlow needs; rename it")
+    if reason := paths.why_not_utf_8(path):
+        raise ValueError(f"model_dir {path!a} {reason}")
     return path
 
 

@@ -10,6 +10,7 @@ import contextlib
 import fnmatch
 import functools
 import os
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -33,9 +34,17 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return os.path.realpath(path) if ".." in os.fspath(path).split(os.sep) else os.path.abspath(path)
 
 
-def is_utf_8(path: str | os.PathLike[str]) -> bool:
-    """Returns whether TensorFlow can use the name; Python reads other bytes of a name as surrogates."""
-    return not any("\ud800" <= sign <= "\udfff" for sign in os.fspath(path))
+def why_not_utf_8(path: str | os.PathLike[str]) -> str | None:
+    """Returns why TensorFlow cannot use the name, with the remedy, as the end of a sentence; None if it can.
+
+    Python reads bytes of a name that are not of the locale's encoding as surrogates.
+    """
+    if not any("\ud800" <= sign <= "\udfff" for sign in os.fspath(path)):
+        return None
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8":
+        return f"has letters that the locale's encoding, {encoding}, lacks; set LC_ALL=C.UTF-8, without PYTHONUTF8=0"
+    return "is not UTF-8, which TensorFlow needs; rename it"
 
 
 def local(path: str | os.PathLike[str]) -> Path:

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from estimator_train import loggers
-from estimator_train._engine.host.paths import absolute, is_remote, is_utf_8
+from estimator_train._engine.host.paths import absolute, is_remote, why_not_utf_8
 from estimator_train.app import models
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
@@ -71,8 +71,8 @@ class Directory(Text):
 
     def convert(self, value, param, ctx):
         path = super().convert(value, param, ctx)
-        if not is_utf_8(path):
-            self.fail(f"{path!a} is not UTF-8, which TensorFlow needs; rename it.", param, ctx)
+        if reason := why_not_utf_8(path):
+            self.fail(f"{path!a} {reason}.", param, ctx)
         if is_remote(path) or ".." not in path.split(os.sep):
             return path
         follows_link = os.path.realpath(path) != os.path.realpath(os.path.normpath(path))

@@ -12,7 +12,7 @@ import click
 from estimator_train import loggers
 from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
-from estimator_train._engine.host.paths import is_utf_8, local
+from estimator_train._engine.host.paths import local, why_not_utf_8
 from estimator_train.app import datasets, models, recipes
 from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
@@ -416,5 +416,5 @@ def check_class_names(names: tuple[str, ...]) -> None:
     for name in names:
         if CONTROL.search(name):
             raise ValueError(f"the class {printable(name)} has control characters; rename it")
-        if not is_utf_8(name):
-            raise ValueError(f"the class {printable(name)} is not UTF-8; rename its folder")
+        if reason := why_not_utf_8(name):
+            raise ValueError(f"the class {printable(name)} {reason}")

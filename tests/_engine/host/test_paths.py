@@ -1,12 +1,13 @@
 """Local and remote paths behind one interface; ram:// stands for the remote file systems."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine.host.paths import RemotePath, absolute, as_path, file_finder, local
+from estimator_train._engine.host.paths import RemotePath, absolute, as_path, file_finder, local, why_not_utf_8
 
 
 @pytest.fixture
@@ -26,6 +27,14 @@ def test_local_paths_are_those_of_pathlib(tmp_path):
     assert local("x") == Path("x")
     with pytest.raises(ValueError, match="gs://b/x is remote; use a local directory"):
         local("gs://b/x")
+
+
+def test_the_locale_is_named_if_a_name_cannot_be_read_in_it(monkeypatch):
+    assert why_not_utf_8("scäns") is None
+    assert why_not_utf_8("sc\udce4ns") == "is not UTF-8, which TensorFlow needs; rename it"
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    reason = "has letters that the locale's encoding, ascii, lacks; set LC_ALL=C.UTF-8, without PYTHONUTF8=0"
+    assert why_not_utf_8("sc\udcc3\udca4ns") == reason
 
 
 def test_a_remote_folder_is_read_as_by_pathlib(folder):

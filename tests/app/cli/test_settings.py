@@ -62,7 +62,10 @@ def test_phases_are_settings_with_their_own_frozen_layers():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("caf\udce9", r"caf\\udce9 is not UTF-8; rename its folder"), ("a\x1b", r"a\\x1b has control characters")],
+    [
+        ("caf\udce9", r"caf\\udce9 is not UTF-8, which TensorFlow needs; rename it"),
+        ("a\x1b", r"a\\x1b has control characters"),
+    ],
 )
 def test_a_class_that_no_report_could_name_is_refused(name, message):
     check_class_names(("café", "scans 1"))
