@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,8 @@ def explaining_full_disk(directory: str | os.PathLike[str]) -> Iterator[None]:
       directory: the directory written to; used if the error does not name one.
     """
     try:
-        yield
+        with _hiding_traceback_of_event_writer():
+            yield
     except FullDiskError:
         raise
     except (tf.errors.OpError, RuntimeError) as error:  # the writer of event files raises RuntimeError
@@ -43,6 +45,23 @@ def explaining_full_disk(directory: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno not in _NUMBERS and re.search(_TEXTS, str(error)) is None:  # HDF5 has it only in the message
             raise
         raise _full_disk(Path(error.filename).parent if error.filename else Path(directory)) from error
+
+
+@contextlib.contextmanager
+def _hiding_traceback_of_event_writer() -> Iterator[None]:
+    """Hides that the thread which writes event files ends with a full disk: the writer's next call raises its error."""
+    show = threading.excepthook
+
+    def show_others(args: threading.ExceptHookArgs) -> None:
+        is_event_writer = args.thread is not None and args.thread.name == "EventLoggerThread"
+        if not (is_event_writer and _PATH.search(str(args.exc_value))):
+            show(args)
+
+    threading.excepthook = show_others
+    try:
+        yield
+    finally:
+        threading.excepthook = show
 
 
 def _full_disk(directory: Path) -> FullDiskError:

@@ -2,6 +2,7 @@
 
 import errno
 import re
+import threading
 
 import pytest
 import tensorflow as tf
@@ -50,6 +51,27 @@ def test_other_errors_are_left_alone(error, tmp_path):
     with pytest.raises(type(error)) as caught, explaining_full_disk(tmp_path):
         raise error
     assert caught.value is error
+
+
+def test_the_thread_that_writes_events_shows_no_traceback_of_a_full_disk(monkeypatch, tmp_path):
+    shown = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: shown.append(str(args.exc_value)))
+
+    def fail(error, name):
+        def raise_error():
+            raise error
+
+        thread = threading.Thread(target=raise_error, name=name)
+        thread.start()
+        thread.join()
+
+    full = RuntimeError("/dev/full; No space left on device\n\tFailed to flush 7 events to /dev/full")
+    with explaining_full_disk(tmp_path):
+        fail(full, "EventLoggerThread")
+        assert shown == []
+        fail(RuntimeError("another"), "EventLoggerThread")
+        fail(full, "one of the user's")
+    assert shown == ["another", str(full)]
 
 
 def save_to_full_disk(*args, **kwargs):

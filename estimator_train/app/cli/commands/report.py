@@ -35,5 +35,7 @@ def report(model_dir, checkpoint, trust_run):
     thresholds = label_thresholds.kept(settings, model_dir, checkpoint)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint], thresholds)
     reporter = reporting.Reporter(settings, data, model_dir, name=evaluation.AFTERWARDS)
-    reporter.add(checkpoint, result)
-    click.echo(f"the report is {reporter.write()}")
+    with build.run_errors():
+        reporter.add(checkpoint, result)
+        path = reporter.write()
+    click.echo(f"the report is {path}")

@@ -10,6 +10,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep
@@ -46,7 +47,8 @@ class Reporter:
         about = self._settings, self._data, self._model_dir
         self._entry, result = keep(*about, checkpoint, evaluation, **self._about)
         if result is not None:
-            self._write_images(int(evaluation.metrics["global_step"]), result)
+            with explaining_full_disk(self._model_dir):
+                self._write_images(int(evaluation.metrics["global_step"]), result)
 
     def write(self):
         """Writes the report of the last evaluation added, and returns its path."""
