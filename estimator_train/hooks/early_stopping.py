@@ -255,15 +255,24 @@ class StopOnMetricHook(_StopHook):
                 self._check_metric(names())
                 self._is_checked = True
 
+    def has_stopped(self) -> bool:
+        """Returns whether evaluations until now have ended the training, which may then be resumed in vain."""
+        return self._condition(self._values(read_eval_metrics(self._event_files()))) is not None
+
+    def _event_files(self) -> str:
+        return os.path.join(self._eval_dir or self._estimator.eval_dir(), "*.tfevents.*")
+
+    def _values(self, results: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
+        return {step: metrics[self._metric_name] for step, metrics in results.items() if self._metric_name in metrics}
+
     def _should_stop(self) -> bool:
-        eval_dir = self._eval_dir or self._estimator.eval_dir()
-        pattern = os.path.join(eval_dir, "*.tfevents.*")
+        pattern = self._event_files()
         files = {path: tf.io.gfile.stat(path).length for path in tf.io.gfile.glob(pattern)}
         if files == self._read_files:  # called as often as every step: read only changed files
             return False
         self._read_files = files
         results = read_eval_metrics(pattern)
-        values = {step: metrics[self._metric_name] for step, metrics in results.items() if self._metric_name in metrics}
+        values = self._values(results)
         if results and not values and not self._is_checked:
             self._check_metric(set().union(*results.values()))
         reason = self._condition(values)

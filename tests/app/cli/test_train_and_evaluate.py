@@ -51,6 +51,12 @@ def test_it_stops_at_one_evaluation_too_many_and_keeps_the_best(command, own_fla
     _, output, _ = command("evaluate", "--model-dir", tmp_path / "run", "--checkpoint", best)
     assert output.split()[-1] == f"{loss:.4f}"
 
+    code, output, errors = command("--model-dir", tmp_path / "run", "--resume")
+    assert (code, errors) == (0, "") and output.splitlines()[-1] == last_line
+    assert f"{tmp_path}/run is already trained to step 10" in output
+    code, output, _ = command("--model-dir", tmp_path / "run", "--resume", "--early-stopping", "3")
+    assert code == 0 and "trained 2 steps" in output
+
 
 @pytest.mark.slow
 def test_an_earlier_trainings_best_checkpoint_remains_the_best(command, own_flags, tmp_path):

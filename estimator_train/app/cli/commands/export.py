@@ -13,7 +13,7 @@ from estimator_train._engine.host.paths import is_remote
 from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory
-from estimator_train.app.cli.run_file import data_of_run, settings_of_run
+from estimator_train.app.cli.run_file import data_of_run, load_training, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
 
@@ -92,7 +92,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
             note = export.convert(settings, data, model_dir, checkpoint, file_format, targets[0])
             click.echo(f"exported {checkpoint} as {targets[0]}; {note}")
             return
-        target = export.export_keras(settings, checkpoint, file_format, targets)
+        target = export.export_keras(settings, load_training(model_dir), checkpoint, file_format, targets)
     click.echo(f"exported {checkpoint} as {target}")
 
 

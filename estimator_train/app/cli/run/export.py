@@ -26,6 +26,8 @@ from estimator_train.app.cli.run.build import (
     run_errors,
 )
 from estimator_train.app.cli.settings import Training
+from estimator_train.app.models import Optimization
+from estimator_train.app.models.compilation import recompile
 from estimator_train.app.report import tasks
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
@@ -33,6 +35,7 @@ from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
+_UNCHANGED = Optimization()
 QUANTIZED = {f"tflite_{name}": name for name in conversion.QUANTIZATIONS}  # by their --format
 CALIBRATED = 200  # training examples; TensorFlow's guide advises 100 to 500
 EVALUATED = 500  # evaluation images at most, by which a quantized model is judged
@@ -48,16 +51,18 @@ def export_saved_model(settings, model_dir, checkpoint, out):
         return os.fsdecode(estimator.export_saved_model(out, receiver_fn, checkpoint_path=checkpoint))
 
 
-def export_keras(settings, checkpoint, file_format, targets):
+def export_keras(settings, training, checkpoint, file_format, targets):
     """Writes the Keras model or its weights with the checkpoint's values atomically, and returns the path.
 
-    `targets` are the possible paths in one directory; the versions of Keras name such files differently.
+    `targets` are the possible paths in one directory; the versions of Keras name such files differently. The optimizer
+    has what `training` changes in every step, so that Keras can go on with it.
     """
     leftovers.remove_abandoned(os.path.dirname(targets[0]))
     unfinished = files.unfinished(targets[0])
     os.mkdir(unfinished)
     try:
-        written = _save_keras(unfinished, settings, checkpoint, file_format)
+        optimization = Optimization(weight_decay=training.weight_decay, clip_norm=training.clip_norm)
+        written = _save_keras(unfinished, trained_model(settings, checkpoint, optimization), settings, file_format)
         target = targets[0].with_name(os.path.basename(written))
         os.replace(written, target)
     finally:
@@ -216,9 +221,8 @@ def _warn(text):
     click.echo(f"estimator_train: {text}; --format tflite predicts as the model does", err=True)
 
 
-def _save_keras(folder, settings, checkpoint, file_format):
+def _save_keras(folder, model, settings, file_format):
     """Writes the Keras model into `folder` and returns its path."""
-    model = trained_model(settings, checkpoint)
     path = os.path.join(folder, adapter_of(model).weights_file if file_format == "weights" else "model.keras")
     try:
         with one_line_errors():  # for example, Keras cannot save a model without variables
@@ -266,9 +270,11 @@ def _receiver_fn(settings):
     return build_raw_serving_input_receiver_fn(inputs)
 
 
-def trained_model(settings, checkpoint):
+def trained_model(settings, checkpoint, optimization=_UNCHANGED):
     """Returns the compiled Keras model restored from the checkpoint, including the optimizer's state."""
     model = build_model(settings)
+    with one_line_errors():
+        recompile(model, optimization)
     if not model.built:
         raise click.ClickException(
             f"{settings.model}: its model has no variables until it is first called; call it there, or export "

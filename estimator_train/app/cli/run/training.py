@@ -290,14 +290,20 @@ def _train(job, stop, hooks, callbacks, loggers):
 
 
 def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), loggers=()):
-    """Trains and prints evaluations; returns the metrics of the last checkpoint, or None in a cluster."""
+    """Trains and prints evaluations; returns the metrics of the last checkpoint.
+
+    It returns None in a cluster, and if evaluations have ended the training before it was resumed.
+    """
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     monitor = Monitor.of(training.monitor)
     if training.early_stopping or training.keep_best:  # without patience, the hook only checks that the metric exists
         make_hook = stop_if_no_decrease_hook if monitor.direction == "min" else stop_if_no_increase_hook
         patience = training.early_stopping * training.evaluate_every if training.early_stopping else math.inf
         # Checked after every step, it stops right after the evaluation, not one interval later.
-        hooks = [*hooks, make_hook(estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)]
+        stop = make_hook(estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
+        if job.run.task.is_alone and stop.has_stopped():  # the hook would look after another step; workers must agree
+            return None
+        hooks = [*hooks, stop]
     best = [BestCheckpointExporter(compare_fn=compare_by(*monitor))] if training.keep_best else []
     eval_spec = EvalSpec(
         eval_input_fn,

@@ -137,10 +137,11 @@ def test_weights_load_into_a_model_of_the_same_layers(keras_files, images, expec
 
 
 @pytest.mark.slow
-def test_the_averages_of_an_optimizer_are_exported_as_they_are_evaluated(command, own_flags, tmp_path):
+def test_the_averages_and_the_decay_of_an_optimizer_are_exported(command, own_flags, tmp_path):
     code = (tmp_path / "own.py").read_text().replace("SGD(0.05)", "SGD(0.05, use_ema=True, ema_momentum=0.5)")
     (tmp_path / "own.py").write_text(code)
-    assert command(*own_flags, "--model-dir", "run", "--max-steps", "4")[0] == 0
+    changes = ["--weight-decay", "0.01", "--clip-norm", "5"]
+    assert command(*own_flags, *changes, "--model-dir", "run", "--max-steps", "4")[0] == 0
     for file_format in ("keras", "saved_model"):
         arguments = ["--model-dir", "run", "--format", file_format, "--out", file_format]
         assert command("export", *arguments)[0] == 0
@@ -151,6 +152,8 @@ def test_the_averages_of_an_optimizer_are_exported_as_they_are_evaluated(command
     (expected,) = predicted.values()
     model = keras.models.load_model("keras/model.keras")
     np.testing.assert_allclose(model.predict(np.ones([1, 1]), verbose=0)[0], expected, atol=1e-6)
+    config = model.optimizer.get_config()
+    assert (config["weight_decay"], config["global_clipnorm"], config["use_ema"]) == (0.01, 5, True)
     signature = tf.saved_model.load(exports_in("saved_model")[-1]).signatures["serving_default"]
     (name,) = signature.structured_input_signature[1]  # the Keras model's own
     (served,) = signature(**{name: tf.ones([1, 1])}).values()
