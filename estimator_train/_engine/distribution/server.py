@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 v1 = tf.compat.v1
 log = tf.get_logger()
 
+_claims: dict[int, socket.socket] = {}
+
 
 def start_server(config: RunConfig) -> tf.compat.v1.train.Server:
     """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
@@ -37,11 +39,26 @@ def start_server(config: RunConfig) -> tf.compat.v1.train.Server:
 
 
 def check_address(task_type: str, task_id: int, address: str) -> None:
-    """Raises ValueError if the task cannot listen at its address, host:port."""
+    """Claims the port of a task's address, host:port, for this process; raises ValueError if it cannot listen there."""
     # TensorFlow itself would share the port with the other process.
     with _explaining_bind_errors(task_type, task_id, address), socket.socket() as probe:
+        port = int(address.rpartition(":")[2])
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignores connections left by a killed task
-        probe.bind(("", int(address.rpartition(":")[2])))
+        probe.bind(("", port))
+        _claim(port)
+
+
+def _claim(port: int) -> None:
+    """Keeps other tasks from taking a port before TensorFlow listens there; raises OSError if one has claimed it."""
+    if port in _claims:
+        return
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0estimator_train {port}")  # a name of unix(7) without a file, which ends with the process
+    except OSError:
+        claim.close()
+        raise
+    _claims[port] = claim
 
 
 @contextlib.contextmanager
