@@ -53,6 +53,7 @@ class Settings:
         MOST_USED,
         kinds.OneOf(datasets.names),
         Replaces(("data_dir", "split", "validation", "task")),
+        Replaces(("cache", "fast", "resize", "ignore_orientation")),  # which are for image files
         names=datasets.NAMES,
         plan="data",
     )

@@ -228,6 +228,8 @@ def test_a_rate_test_replaces_evaluations_and_their_monitor(plan, stored):
 
 
 def test_another_dataset_replaces_the_data_of_a_repeated_run(plan, stored):
-    planned = plan("--config", stored({"epochs": 2}, split="patient", model="small_cnn"), "--dataset", "synthetic_oct")
+    of_files = {"fast": True, "resize": "crop", "ignore_orientation": True}
+    path = stored({"epochs": 2, "cache": "memory"}, split="patient", model="small_cnn", **of_files)
+    planned = plan("--config", path, "--dataset", "synthetic_oct")
     assert planned["data"].startswith("synthetic_oct: 800 images")
     assert planned["model"] == "small_cnn for images of 64x64"
