@@ -67,9 +67,11 @@ class EpochHook(SessionRunHook):
 
     Attributes:
       steps_per_epoch: global steps in an epoch; None means that each evaluation ends an epoch.
+      first_step: global step from which epochs of so many steps count.
     """
 
     steps_per_epoch: int | None
+    first_step: int = 0
 
     def attach(self, model: Any, reset_metrics: Callable[[], None], config: RunConfig) -> None:
         """Called before `begin` with the model being trained, a function that resets its metrics, and the RunConfig."""

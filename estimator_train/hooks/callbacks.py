@@ -46,6 +46,8 @@ class CallbacksHook(EpochHook):
     Args:
       callbacks: a callback or an iterable of callbacks, from the same Keras (tf_keras or Keras 3) as the model.
       steps_per_epoch: global steps per epoch.
+      first_step: global step from which these epochs count. If a training goes on with other `steps_per_epoch`, it may
+        be negative: after two epochs, it is the global step minus twice the new number.
 
     Raises:
       TypeError: one of `callbacks` is not a Keras callback.
@@ -53,7 +55,7 @@ class CallbacksHook(EpochHook):
         checkpoints make redundant. When training begins: the Estimator has a model_fn, or several processes train.
     """
 
-    def __init__(self, callbacks: Any, steps_per_epoch: int | None = None) -> None:
+    def __init__(self, callbacks: Any, steps_per_epoch: int | None = None, *, first_step: int = 0) -> None:
         if steps_per_epoch is not None and steps_per_epoch < 1:
             raise ValueError(f"Must specify steps_per_epoch >= 1, given: {steps_per_epoch}")
         self._given = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
@@ -63,6 +65,7 @@ class CallbacksHook(EpochHook):
             if type(callback).__name__ == "BackupAndRestore":
                 raise ValueError("BackupAndRestore is not needed: train resumes from the checkpoints in model_dir.")
         self.steps_per_epoch = steps_per_epoch
+        self.first_step = first_step
         self._model: Any = None
         self._callbacks: Any = None
         self._global_step: Any = None
@@ -90,7 +93,7 @@ class CallbacksHook(EpochHook):
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
-        self._epoch = self._step // self.steps_per_epoch if self.steps_per_epoch else 0
+        self._epoch = self._since_first(self._step) // self.steps_per_epoch if self.steps_per_epoch else 0
         self._is_in_epoch = False
         self._logs: dict[str, Any] = {}
         self._metrics: dict[str, Any] = {}
@@ -99,7 +102,7 @@ class CallbacksHook(EpochHook):
                 # Of an unknown number of epochs, callbacks learn the last one before it ends.
                 epochs: float = math.inf
                 if self.steps_per_epoch and self._last_step < math.inf:
-                    epochs = math.ceil(self._last_step / self.steps_per_epoch)
+                    epochs = math.ceil((self._last_step - self.first_step) / self.steps_per_epoch)
                 self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch, epochs)
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()
@@ -107,13 +110,15 @@ class CallbacksHook(EpochHook):
     def next_look(self, global_step: int) -> float:
         if any(map(_looks_at_batches, self._given)):
             return global_step + 1
-        return (global_step // self.steps_per_epoch + 1) * self.steps_per_epoch if self.steps_per_epoch else math.inf
+        if self.steps_per_epoch is None:
+            return math.inf
+        return global_step + self.steps_per_epoch - self._since_first(global_step) % self.steps_per_epoch
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         with self._as_in_fit():
             if not self._is_in_epoch:
                 self._begin_epoch()
-            self._callbacks.on_train_batch_begin(self._step - self._first_step)
+            self._callbacks.on_train_batch_begin(self._step - self._first_of_epoch)
         return v1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -121,8 +126,8 @@ class CallbacksHook(EpochHook):
         self._logs = run_values.results["logs"]
         with self._as_in_fit():
             self._adapter.count_step(self._model, self._step)
-            self._callbacks.on_train_batch_end(self._step - self._first_step - 1, self._logs)
-            if self._step % self.steps_per_epoch == 0 if self.steps_per_epoch else self._metrics:
+            self._callbacks.on_train_batch_end(self._step - self._first_of_epoch - 1, self._logs)
+            if self._since_first(self._step) % self.steps_per_epoch == 0 if self.steps_per_epoch else self._metrics:
                 self._end_epoch(is_last=self._step >= self._last_step)
         if self._model.stop_training:
             run_context.request_stop()
@@ -144,14 +149,19 @@ class CallbacksHook(EpochHook):
 
     def _begin_epoch(self) -> None:
         self._is_in_epoch, self._begun_at = True, self._step  # training may resume in the middle of an epoch
-        self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
+        self._first_of_epoch = self._step
+        if self.steps_per_epoch:
+            self._first_of_epoch = self.first_step + self._epoch * self.steps_per_epoch
         self._reset_metrics()
-        resumes = self._step > self._first_step
+        resumes = self._step > self._first_of_epoch
         rate = self._learning_rate() if resumes else None
         self._callbacks.on_epoch_begin(self._epoch)
         # The rate of a checkpoint inside this epoch is set already: a schedule that multiplies it would do so twice.
         if resumes and self._learning_rate() != rate:
             self._model.optimizer.learning_rate = rate
+
+    def _since_first(self, step: int) -> int:
+        return step - self.first_step
 
     def _learning_rate(self) -> float | None:
         rate = self._adapter.learning_rate(self._model.optimizer)

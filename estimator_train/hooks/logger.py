@@ -29,6 +29,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
       loggers: loggers from `estimator_train.loggers`, or your own.
       every_n_steps: global steps between logs; the end of training is logged, too.
       steps_per_epoch: global steps per epoch, from which the value `epoch` is computed; None leaves it out.
+      first_step: global step from which epochs and logs count; see `CallbacksHook`.
 
     Raises:
       ValueError: `every_n_steps` is not positive. When training begins: the Estimator has a model_fn.
@@ -36,12 +37,15 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
 
     takes_each_step = True
 
-    def __init__(self, *loggers: Logger, every_n_steps: int, steps_per_epoch: int | None = None) -> None:
+    def __init__(
+        self, *loggers: Logger, every_n_steps: int, steps_per_epoch: int | None = None, first_step: int = 0
+    ) -> None:
         if every_n_steps < 1:
             raise ValueError(f"Must specify every_n_steps >= 1, given: {every_n_steps}")
         self._loggers = loggers
         self._every_n_steps = every_n_steps
         self._steps_per_epoch = steps_per_epoch
+        self._first_step = first_step
 
     def begin(self) -> None:
         graph = v1.get_default_graph()
@@ -63,7 +67,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         self._values = []
 
     def next_look(self, global_step: int) -> float:
-        return (global_step // self._every_n_steps + 1) * self._every_n_steps
+        return (self._interval(global_step) + 1) * self._every_n_steps + self._first_step
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
@@ -72,8 +76,11 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
         self._values += _of_each_step(run_values.results["values"], run_values.results["each_step"])
         self._rate = run_values.results["rate"]
-        if self._step // self._every_n_steps > self._logged_step // self._every_n_steps:
+        if self._interval(self._step) > self._interval(self._logged_step):
             self._log()
+
+    def _interval(self, step: int) -> int:
+        return (step - self._first_step) // self._every_n_steps
 
     def end(self, session: Session) -> None:
         if self._values:
@@ -82,7 +89,9 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
     def _log(self) -> None:
         values = self._values[-1:] if self._are_means else self._values
         means = {name: float(np.mean([each[name] for each in values])) for name in values[0]}
-        epoch = {"epoch": round(self._step / self._steps_per_epoch, 4)} if self._steps_per_epoch else {}
+        epoch = {}
+        if self._steps_per_epoch:
+            epoch["epoch"] = round((self._step - self._first_step) / self._steps_per_epoch, 4)
         rate = {name: float(value) for name, value in self._rate.items()}
         for logger in self._loggers:
             logger.log_metrics(self._step, epoch | means | rate)

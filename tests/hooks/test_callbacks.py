@@ -143,11 +143,12 @@ def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
 
 @pytest.mark.slow
 def test_epochs_of_given_length_end_calls_of_several_steps_also_on_restart(classifier, data, batches, tmp_path):
-    def train(max_steps, epochs=None):
-        events = Events()
+    def train(max_steps, epochs=None, length=(STEPS, 0)):
+        events, (steps_per_epoch, first_step) = Events(), length
         config = et.RunConfig(tmp_path, steps_per_loop=4, log_step_count_steps=None, save_summary_steps=None)
         estimator = et.model_to_estimator(classifier("sgd", metrics=()), config=config)
-        estimator.train(batches(data, 16, epochs), hooks=[et.CallbacksHook(events, STEPS)], max_steps=max_steps)
+        hook = et.CallbacksHook(events, steps_per_epoch, first_step=first_step)
+        estimator.train(batches(data, 16, epochs), hooks=[hook], max_steps=max_steps)
         return [event[:2] for event in events.seen if event[0] not in ("train begin", "train end")]
 
     def epoch(number):
@@ -162,6 +163,11 @@ def test_epochs_of_given_length_end_calls_of_several_steps_also_on_restart(class
     train(3 * STEPS + 1)
     # Without data there is no batch, and the epoch, begun before the restart, does not end.
     assert train(4 * STEPS, epochs=0) == [("epoch begin", 3), ("train_batch begin", 1)]
+    # 3 epochs are done at step 18. If they have 3 steps from there on, they count from step 9.
+    numbered = train(3 * STEPS + 7, length=(3, 9))
+    assert [event for event in numbered if "epoch" in event[0]] == [
+        (edge, number) for number in (3, 4, 5) for edge in ("epoch begin", "epoch end")
+    ]
 
 
 @pytest.mark.parametrize("keras", ["tf_keras", pytest.param("keras", marks=pytest.mark.slow)])

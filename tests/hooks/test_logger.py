@@ -77,6 +77,9 @@ def test_a_call_of_several_steps_may_pass_the_end_of_an_epoch(classifier, data, 
     estimator = et.model_to_estimator(classifier("sgd", metrics=()), config=config)
     estimator.train(batches(data, 16, None), hooks=[et.LoggerHook(logged, every_n_steps=STEPS)], max_steps=14)
     assert [step for step, _ in logged.lines] == [9, 13, 14]  # after calls of 1, 4, 4, 4 and 1 steps
+    hook = et.LoggerHook(logged, every_n_steps=3, steps_per_epoch=3, first_step=8)  # 2 epochs are done at step 14
+    estimator.train(batches(data, 16, None), hooks=[hook], max_steps=20)
+    assert [(step, line["epoch"]) for step, line in logged.lines[3:]] == [(19, 3.6667), (20, 4.0)]
 
 
 def test_a_model_fn_and_a_wrong_interval_are_refused(data, batches, tmp_path):

@@ -163,8 +163,9 @@ class StepRunner:
             return 1, _LONG
         config, step, done = self._config, self.global_step, self.global_step - self._first_step
         at_once, is_automatic = config.steps_per_loop, config.steps_per_loop == "auto"
-        epochs = [hook.steps_per_epoch for hook in self._epoch_hooks]
-        counts: list[float] = [steps - step % steps for steps in (*epochs, *config._checkpoint_steps) if steps]
+        epochs = [(hook.steps_per_epoch, hook.first_step) for hook in self._epoch_hooks]
+        grids = [*epochs, *((steps, 0) for steps in config._checkpoint_steps)]
+        counts: list[float] = [steps - (step - first) % steps for steps, first in grids if steps]
         if at_once != "auto":
             counts.append(at_once)
         elif done == 0 or self.agreement:  # hooks time the first step apart; workers would have to agree on the time

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -53,18 +53,29 @@ def load_training(model_dir: Any) -> Training:
     return Training(**read(run_file(model_dir))["training"])
 
 
-def progress_of(model_dir: Any) -> tuple[int, int, int] | None:
-    """Returns the last step, the batches per step and the training examples that the run in `model_dir` has had.
+class Progress(NamedTuple):
+    """What a run has had until now.
 
-    It returns None if run.json does not have them.
+    Attributes:
+      first_step: global step from which epochs count, in steps of today's number of batches; see `CallbacksHook`.
     """
+
+    last_step: int
+    batches_per_step: int
+    examples: int
+    first_step: int
+
+
+def progress_of(model_dir: Any) -> Progress | None:
+    """Returns the progress of the run in `model_dir`, or None if run.json does not have it."""
     stored = read(run_file(model_dir))
     data = stored.get("data")
     examples = data.get("train") if isinstance(data, dict) else None
-    progress = stored.get("last_step"), stored.get("batches_per_step"), examples
-    if not all(type(number) is int and number > 0 for number in progress) or progress[0] * progress[1] > MOST_STEPS:
+    progress = Progress(stored.get("last_step"), stored.get("batches_per_step"), examples, stored.get("first_step", 0))
+    if not all(type(number) is int for number in progress) or min(progress[:3]) < 1:
         return None
-    return progress
+    is_plausible = progress.last_step * progress.batches_per_step <= MOST_STEPS >= abs(progress.first_step)
+    return progress if is_plausible else None
 
 
 def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:

@@ -89,18 +89,31 @@ class Run:
 
         The run's last step until now says how many batches were left of its epochs at the step that it is at.
         """
-        steps, step = self.training.epochs * self.steps_per_epoch, _newest_step(self.model_dir)
-        progress = progress_of(self.model_dir) if step and run_file(self.model_dir).exists() else None
+        steps, (step, progress) = self.training.epochs * self.steps_per_epoch, self._until_now
         if progress is None:
             return steps
-        last_step, batches_per_step, examples = progress
         before = load_training(self.model_dir)
-        if examples != self.data.train_examples or not before.epochs or before.max_steps:
+        if progress.examples != self.data.train_examples or not before.epochs or before.max_steps:
             return steps
         now = self.batches_per_step
         more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
-        left = (last_step - step) * batches_per_step + more
+        left = (progress.last_step - step) * progress.batches_per_step + more
         return step + max(math.ceil(left / now), 0)
+
+    @functools.cached_property
+    def first_step(self) -> int:
+        """Global step from which epochs count in today's steps: those until now may have had more or fewer batches."""
+        step, progress = self._until_now
+        if progress is None or not self.data:
+            return 0
+        before = math.ceil(progress.examples / (self.settings.batch_size * progress.batches_per_step))
+        return step - round((step - progress.first_step) / before * self.steps_per_epoch)
+
+    @functools.cached_property
+    def _until_now(self):
+        """The newest step of a run that is resumed, and its `Progress` if it is known."""
+        step = _newest_step(self.model_dir)
+        return step, progress_of(self.model_dir) if step and run_file(self.model_dir).exists() else None
 
 
 def resolve(flags: SimpleNamespace) -> Run:

@@ -37,6 +37,7 @@ def logger_hooks(opened, run, every):
             logger,
             every_n_steps=per_line if isinstance(logger, loggers.CSVLogger) else every,
             steps_per_epoch=run.steps_per_epoch,
+            first_step=run.first_step,
         )
         for logger in opened
     ]
@@ -49,13 +50,14 @@ def log_files(opened, paths):
             logger.log_file(path)
 
 
-def callback_hooks(training, steps_per_epoch):
+def callback_hooks(run):
     """Returns a list with the hook of the user's callbacks, empty if there are none."""
-    if not training.callbacks:
+    function = run.training.callbacks
+    if not function:
         return []
-    callbacks = load_function(training.callbacks)()
+    callbacks = load_function(function)()
     with one_line_errors():
         try:
-            return [CallbacksHook(callbacks, steps_per_epoch)]
+            return [CallbacksHook(callbacks, run.steps_per_epoch, first_step=run.first_step)]
         except TypeError as error:
-            raise ValueError(f"--callbacks {training.callbacks}: {error}") from error
+            raise ValueError(f"--callbacks {function}: {error}") from error

@@ -106,7 +106,7 @@ def run_training(run: Run) -> int:
             _train_and_evaluate(job, job.parts[0].estimator, run.last_step, eval_hooks=[job.recorder.examples])
         return 0
     # To callbacks, each part is a separate training.
-    callbacks = [callback_hooks(run.training, run.steps_per_epoch) for _ in job.parts]
+    callbacks = [callback_hooks(run) for _ in job.parts]
     say_stopped = functools.partial(_say_stopped, job) if run.task.is_chief else _say_nothing
     stop = StopOnSignal(job.strategy, say_stopped)
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
@@ -262,6 +262,7 @@ def _save_run_file(run, strategy):
             training=dataclasses.asdict(run.training),
             last_step=run.last_step,
             batches_per_step=run.batches_per_step,
+            first_step=run.first_step,
             data=counts,
             **provenance(strategy),
         )

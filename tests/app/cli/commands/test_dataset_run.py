@@ -80,6 +80,14 @@ def test_a_rate_test_ends_after_its_own_steps(flags):
     assert dataset_run.resolve(flags(find_learning_rate=True, dry_run=True)).last_step == 100
 
 
+def test_epochs_count_on_where_a_run_is_resumed_on_other_devices(flags, started, tmp_path):
+    started(12)  # after 5 steps in epochs of 3, which are 3 steps in epochs of 2
+    given = {"model_dir": str(tmp_path), "resume": True, "epochs": 4, "batch_size": 4, "dry_run": True}
+    assert dataset_run.resolve(flags(**given)).first_step == 0
+    run = dataset_run.resolve(flags(**given, replicas=2))
+    assert (run.steps_per_epoch, run.first_step, run.last_step) == (2, 2, 9)
+
+
 @pytest.mark.parametrize(
     "odd",
     [{"last_step": "9"}, {"batches_per_step": 0}, {"data": [1]}, {"data": {"train": "12"}}, {"last_step": 10**99}],
