@@ -29,7 +29,7 @@ def test_no_name_is_a_formula_to_a_spreadsheet_and_all_are_read_as_they_are(tmp_
     assert read.keys() == {f"{name}/0.png" for name in names}
     predictions_file.write_all(tmp_path / "all.csv", "classification", names, data, labels, outputs - 1)
     for file in ("predictions.csv", "all.csv"):
-        cells = [cell for row in csv.reader((tmp_path / file).open(newline="")) for cell in row]
+        cells = [cell for row in csv.reader((tmp_path / file).read_text().splitlines()) for cell in row]
         assert not [cell for cell in cells if cell[:1] in set("=+-@") and cell != "-1.0"]
 
 
