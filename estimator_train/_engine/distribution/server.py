@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -58,6 +59,7 @@ def _claim(port: int) -> None:
     except OSError:
         claim.close()
         raise
+    atexit.register(claim.close)
     _claims[port] = claim
 
 
