@@ -47,8 +47,9 @@ def check(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
       click.ClickException: the user does not trust them, or cannot be asked; or there is no such dataset.
     """
     with one_line_errors():
-        named = _named(settings) + ([] if _is_here(settings) else _fetched(settings))
-    unknown = [name for name in named if not _record(name).exists()]
+        unknown, fetched = (_unrecorded(names(settings)) for names in (_named, _fetched))
+        if fetched and not _is_here(settings):
+            unknown += fetched
     if not unknown:
         return
     names = ", ".join(map(printable, unknown))
@@ -60,6 +61,10 @@ def check(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
             f"{path} names {names}, which you have not used here before; read the code, then add --trust-run"
         )
     remember(settings)
+
+
+def _unrecorded(names):
+    return [name for name in names if not _record(name).exists()]
 
 
 def _named(settings):
