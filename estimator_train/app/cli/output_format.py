@@ -13,7 +13,7 @@ from typing import Any
 import click
 import tabulate
 
-from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.files import printable, write_whole
 from estimator_train.app.cli.conflicts import Excludes
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
@@ -39,7 +39,7 @@ def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[],
     elif flags.csv:
         click.echo(csv_text.text_of(rows()), nl=False)
     else:
-        click.echo(text())
+        click.echo("\n".join(map(printable, text().splitlines())))
 
 
 def check_out(file: str) -> None:

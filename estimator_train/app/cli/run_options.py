@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.directories import newest_checkpoint, run_file
@@ -42,7 +43,7 @@ def checkpoint_prefix(model_dir: str, checkpoint: str | None) -> str | None:
       click.ClickException: the checkpoint does not exist.
     """
     if checkpoint is None and (kept := kept_checkpoint(model_dir)):
-        click.echo(f"using {kept}, kept by --keep-best; --checkpoint latest uses the last one", err=True)
+        click.echo(f"using {printable(kept)}, kept by --keep-best; --checkpoint latest uses the last one", err=True)
         return kept
     if checkpoint in (None, "latest"):
         return None

@@ -4,11 +4,12 @@ import json
 import os
 import shutil
 import subprocess
+import types
 import zipfile
 
 import pytest
 
-from estimator_train.app.cli import trust
+from estimator_train.app.cli import output_format, trust
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.run import build, provenance
 from estimator_train.app.datasets import oct2017
@@ -211,6 +212,12 @@ def test_an_error_that_quotes_a_file_does_not_control_the_terminal(command, tmp_
     (tmp_path / "labels.csv").write_text("path,label\n\x1b[2Jnowhere.png,a\n")
     code, output, errors = command("--dataset", "manifest", "--data-dir", "labels.csv", "--dry-run")
     assert code == 2 and "\x1b" not in output + errors and r"\x1b[2Jnowhere.png" in errors
+
+
+def test_the_names_in_a_table_do_not_control_the_terminal(capsys):
+    flags = types.SimpleNamespace(json=False, csv=False)
+    output_format.write(flags, None, None, lambda: "checkpoint  loss\nmodel\x1b[2J\u202e.ckpt-6  0.5")
+    assert capsys.readouterr().out == "checkpoint  loss\nmodel\\x1b[2J\\u202e.ckpt-6  0.5\n"
 
 
 def test_settings_of_a_run_do_not_control_the_terminal(command, trained, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.packages import check_installed
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app.cli.directories import check_directory
@@ -82,18 +83,19 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
         from estimator_train.app.cli.run import build, export
 
     (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
+    exported = f"exported {printable(checkpoint)}"
     with one_line_errors():
         if file_format == "saved_model":
-            click.echo(f"exported {checkpoint} as {export.export_saved_model(settings, model_dir, checkpoint, out)}")
+            click.echo(f"{exported} as {export.export_saved_model(settings, model_dir, checkpoint, out)}")
             click.echo(f"serve it: {_docker(out)}")
             return
         os.makedirs(out, exist_ok=True)
         if file_format in _CONVERTED:
             note = export.convert(settings, data, model_dir, checkpoint, file_format, targets[0])
-            click.echo(f"exported {checkpoint} as {targets[0]}; {note}")
+            click.echo(f"{exported} as {targets[0]}; {note}")
             return
         target = export.export_keras(settings, load_training(model_dir), checkpoint, file_format, targets)
-    click.echo(f"exported {checkpoint} as {target}")
+    click.echo(f"{exported} as {target}")
 
 
 def _docker(base):

@@ -21,6 +21,7 @@ from estimator_train import distribution, input_fns
 from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution.completion import FailedChiefError
 from estimator_train._engine.distribution.synchronous import LostWorkerError
+from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.training_lock import ModelDirInUseError
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 from estimator_train._engine.session.full_disk import FullDiskError
@@ -174,7 +175,7 @@ def checkpoint_paths(model_dir, selected, every=False):
     damages = {path: checkpoints.damage_of(path) for path in paths}
     for path, damage in damages.items():
         if damage is not None:
-            click.echo(f"{path} is left out: {damage}", err=True)
+            click.echo(printable(f"{path} is left out: {damage}"), err=True)
     return [path for path in paths if damages[path] is None]
 
 
