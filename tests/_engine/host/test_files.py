@@ -44,7 +44,7 @@ def test_a_file_in_tensorflows_own_file_systems_is_written_too():
     assert tf.io.gfile.GFile("ram://test_files/run.json").read() == "text"
 
 
-def test_characters_that_control_a_terminal_or_reorder_its_text_are_escaped():
+def test_characters_that_control_a_terminal_or_reorder_text_are_escaped():
     assert files.printable("a\x1b[2J\u202egnp.exe\u2069é\udcff\n") == r"a\x1b[2J\u202egnp.exe\u2069é\udcff\x0a"
 
 

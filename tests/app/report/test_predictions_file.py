@@ -19,7 +19,7 @@ def test_they_are_read_by_the_names_of_the_images(tmp_path):
     assert [prediction.is_right for prediction in read.values()] == [False, True]
 
 
-def test_no_name_is_a_formula_to_a_spreadsheet_and_all_are_read_as_they_are(tmp_path):
+def test_no_name_is_a_formula_to_a_spreadsheet_and_all_are_read_back(tmp_path):
     names = ("=1+1", "+a", "-b", "@c", "'=d", "e", "'f")
     data = types.SimpleNamespace(image_paths=lambda: {"eval": sorted(f"{name}/0.png" for name in names)})
     labels, outputs = np.arange(7), np.eye(7)
