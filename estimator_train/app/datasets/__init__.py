@@ -184,8 +184,10 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
 def named_by(data_dir: str | os.PathLike[str]) -> str:
     """Returns the name of the dataset in a directory of class directories: images, or oct2017 if it has its classes.
 
-        >>> named_by("scans")
-        'oct2017'
+        >>> for name in ("cat", "dog"):
+        ...     os.makedirs(f"pets/{name}")
+        >>> named_by("pets")
+        'images'
 
     Raises:
       FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
