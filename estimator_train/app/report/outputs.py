@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 
+class NotFiniteError(ValueError):
+    """An output is NaN or infinite, as after a training that diverged, so that it predicts nothing."""
+
+
 def finite(outputs: np.ndarray) -> np.ndarray:
-    """Returns the outputs as floats; raises ValueError if one is NaN or infinite, as after a training that diverged.
+    """Returns the outputs as floats; raises NotFiniteError if one is NaN or infinite.
 
     >>> finite(np.array([1, 2])).tolist()
     [1.0, 2.0]
     """
     outputs = np.asarray(outputs, float)
     if not np.isfinite(outputs).all():
-        raise ValueError("the model gives numbers that are not finite")
+        raise NotFiniteError("the model gives numbers that are not finite")
     return outputs

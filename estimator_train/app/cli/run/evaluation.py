@@ -13,6 +13,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, run_errors
 from estimator_train.app.report import evaluation_log, predictions_file, run_files, tasks
+from estimator_train.app.report.outputs import NotFiniteError
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 
@@ -94,10 +95,12 @@ class CollectPredictions(v1.train.SessionRunHook):
         labels, outputs, result = self._evaluated()
         if result is None:  # there is nothing behind the metrics added
             metrics = {name: value for name, value in metrics.items() if name not in METRICS[self._task]}
+        if not self._is_finite:  # to Keras, NaN predicts the first class
+            metrics = metrics | {name: np.nan for name in metrics if name not in ("loss", "global_step")}
         return Evaluation(metrics, labels, outputs, result)
 
     def after_create_session(self, session, coord):
-        self._batches, self._examples = [], None
+        self._batches, self._examples, self._is_finite = [], None, True
 
     def before_run(self, run_context):
         return v1.train.SessionRunArgs(self._tensors)
@@ -141,5 +144,6 @@ class CollectPredictions(v1.train.SessionRunHook):
             outputs = np.concatenate([batch[name] for batch in predictions])
             return tasks.named(self._task).checked(self._class_names, np.concatenate(labels), outputs)
         except ValueError as error:
+            self._is_finite = not isinstance(error, NotFiniteError)
             click.echo(f"estimator_train: there are no metrics per class: {error}", err=True)
             return None, None
