@@ -57,7 +57,7 @@ class Progress(NamedTuple):
     """What a run has had until now.
 
     Attributes:
-      first_step: global step from which epochs count, in steps of today's number of batches; see `CallbacksHook`.
+      first_step: global step from which its epochs count; see `CallbacksHook`.
     """
 
     last_step: int

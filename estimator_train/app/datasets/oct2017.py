@@ -100,7 +100,8 @@ def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
 
 def is_in(directory: Path | RemotePath) -> bool:
     """Returns whether a directory holds an extracted tree of these four classes and no others."""
-    tree = _tree(directory)
+    # To look below a remote one takes a request for each file.
+    tree = directory if isinstance(directory, RemotePath) else _tree(directory)
     if tree is None:
         return False
     return [each.name for each in subdirectories(tree / "train") or subdirectories(tree)] == [*CLASS_NAMES]
