@@ -207,22 +207,61 @@ def _with_none(batch: Nest, spec: Nest) -> Nest:
 def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> tf.data.Dataset:
     """Splits the examples of `batches` into `replicas` batches whose sizes differ by at most one.
 
-    `none` says whether there are no examples.
+    Batches of other shapes, padded to the longest example of each, cannot be joined: they are cut into a batch for
+    every replica, or two. `none` says whether there are no examples.
     """
     count = _count_examples(batches, unless=none)
     message = f"{replicas} replicas need at least {replicas} examples, but the input_fn's dataset has fewer"
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(count, 0) | (count >= replicas), [message, count])]):
-        size, larger = count // replicas, count % replicas
-    examples = batches.unbatch()
-    # Examples padded to the longest of their batch differ in length from those of other batches.
-    specs = tf.nest.flatten(examples.element_spec)
-    are_padded = all(isinstance(spec, tf.TensorSpec) for spec in specs) and any(
-        not spec.shape.is_fully_defined() for spec in specs
+        joined = _in_parts(batches.unbatch(), tf.identity(count), replicas)
+    specs = tf.nest.flatten(batches.element_spec)
+    if all(not isinstance(spec, tf.TensorSpec) or spec.shape[1:].is_fully_defined() for spec in specs):
+        return joined
+    sizes, are_alike = _sizes_and_likeness(batches, unless=none)
+    parts = _parts_of_each(sizes, replicas)
+    message = (
+        f"The last examples cannot be divided among {replicas} replicas: their batches differ in shape and are small. "
+        "Make the shapes equal, the batches larger, or their number a multiple of the replicas. Sizes of the batches:"
     )
-    batch = tf.data.Dataset.padded_batch if are_padded else tf.data.Dataset.batch
+    with tf.control_dependencies([tf.debugging.Assert(are_alike | tf.reduce_all(parts <= sizes), [message, sizes])]):
+        parts = tf.data.Dataset.from_tensor_slices(tf.identity(parts))
+    cut = tf.data.Dataset.zip((batches, parts)).flat_map(
+        lambda batch, parts: _in_parts(tf.data.Dataset.from_tensors(batch).unbatch(), batch_size(batch), parts)
+    )
+    none, all_ = tf.constant(0, tf.int64), tf.constant(-1, tf.int64)
+    return joined.take(tf.where(are_alike, all_, none)).concatenate(cut.take(tf.where(are_alike, none, all_)))
+
+
+def _in_parts(examples: tf.data.Dataset, count: tf.Tensor, parts: int | tf.Tensor) -> tf.data.Dataset:
+    """Batches `examples`, of which there are `count`, to a number of parts whose sizes differ by at most one."""
+    size, larger = count // parts, count % parts
     in_larger = larger * (size + 1)
-    rest = batch(examples.skip(in_larger), tf.maximum(size, 1))
-    return batch(examples.take(in_larger), size + 1).concatenate(rest)
+    return examples.take(in_larger).batch(size + 1).concatenate(examples.skip(in_larger).batch(tf.maximum(size, 1)))
+
+
+def _parts_of_each(sizes: tf.Tensor, replicas: int) -> tf.Tensor:
+    """Returns the number of parts to cut each batch into, of those whose `sizes` are given.
+
+    The parts are as many as the next multiple of `replicas`, and the largest part is the one to be cut next.
+    """
+    cuts = -tf.size(sizes) % replicas
+    of_parts = tf.cast(sizes, tf.float32)[:, None] / tf.range(1, replicas + 1, dtype=tf.float32)
+    cut = tf.math.top_k(tf.reshape(of_parts, [-1]), cuts).indices // replicas
+    return 1 + tf.math.bincount(cut, minlength=tf.size(sizes), maxlength=tf.size(sizes), dtype=tf.int64)
+
+
+def _sizes_and_likeness(batches: tf.data.Dataset, unless: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the sizes of the batches, none if `unless` is true, and whether their examples have equal shapes."""
+
+    def with_batch(state: tuple[tf.Tensor, tf.Tensor], *batch: Nest) -> tuple[tf.Tensor, tf.Tensor]:
+        sizes, shapes = state
+        dense = [part for part in tf.nest.flatten(batch) if isinstance(part, tf.Tensor)]
+        shape = tf.strings.format("{}", [tf.concat([tf.shape(part)[1:] for part in dense], 0)], summarize=-1)
+        return tf.concat([sizes, [batch_size(batch)]], 0), tf.concat([shapes, [shape]], 0)
+
+    empty = tf.zeros([0], tf.int64), tf.zeros([0], tf.string)
+    sizes, shapes = tf.cond(unless, lambda: empty, lambda: batches.reduce(empty, with_batch))
+    return sizes, tf.size(tf.unique(shapes)[0]) <= 1
 
 
 def _count_examples(batches: tf.data.Dataset, unless: tf.Tensor) -> tf.Tensor:

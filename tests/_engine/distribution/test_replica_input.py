@@ -92,6 +92,29 @@ def test_structures_stay_and_rows_stay_together():
         np.testing.assert_array_equal(features["right"][1][:, 0], features["left"])
 
 
+def padded(lengths, batch_size):
+    """A scalar for each row of ones, in batches that -1 pads."""
+    spec = tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)
+    rows = [(row, [1] * length) for row, length in enumerate(lengths)]
+    data = tf.data.Dataset.from_generator(lambda: rows, output_signature=spec)
+    return data.padded_batch(batch_size, padding_values=(np.int64(0), np.int64(-1)))
+
+
+def test_batches_padded_to_other_lengths_are_cut_and_never_joined():
+    lengths = [4, 4, 3, 2, 3, 3, 2, 3, 1]
+    given = padded(lengths, 4)
+    for replicas, sizes in ((2, [2, 2, 4, 1]), (3, [4, 4, 1])):
+        shared = replica_input._share_out(given, replicas)
+        assert shared.element_spec == given.element_spec
+        found = list(shared.as_numpy_iterator())
+        assert [len(numbers) for numbers, _ in found] == sizes
+        rows = itertools.chain(*(rows.tolist() for _, rows in found))
+        assert list(rows) == list(itertools.chain(*(rows.tolist() for _, rows in given.as_numpy_iterator())))
+    assert [len(rows) for _, rows in replica_input._share_out(padded([3] * 9, 4), 2)] == [5, 4]  # they can be joined
+    with pytest.raises(tf.errors.InvalidArgumentError, match="their batches differ in shape.* \\[1 1 1\\]"):
+        list(replica_input._share_out(padded([3, 2, 3], 1), 2))
+
+
 def test_none_is_a_part_of_batches():
     given = tf.data.Dataset.range(7).batch(2).map(lambda rows: ({"none": None, "rows": rows}, None))
     shared = replica_input._share_out(given, 2)
