@@ -278,7 +278,7 @@ def _read(root: Any, attached: dict[str, Any], parts: SavedParts, path: str) -> 
     """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
     private_tensorflow.forget_values_to_come(parts.root)
     optimizer = getattr(root, "optimizer", None)
-    may_lack = contextlib.nullcontext() if optimizer is None else private_keras.without_rate_and_product(optimizer)
+    may_lack = contextlib.nullcontext() if optimizer is None else private_keras.without_optional_parts(optimizer)
     checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)

@@ -13,17 +13,17 @@ import tensorflow as tf
 
 
 @contextlib.contextmanager
-def without_rate_and_product(optimizer: Any) -> Iterator[None]:
-    """Wraps a check of a restore, and lets the learning rate and the product of a Keras optimizer be missing.
+def without_optional_parts(optimizer: Any) -> Iterator[None]:
+    """Wraps a check of a restore, and lets a Keras optimizer's learning rate, loss scale and product be missing.
 
-    A constant rate is a variable; a schedule has none, or another one with its current rate. Checkpoints of earlier
-    versions lack the product of `multiply_momenta_once`.
+    A constant rate is a variable; a schedule has none, or another one with its current rate. A model may begin to scale
+    its loss. Checkpoints of earlier versions lack the scale, and the product of `multiply_momenta_once`.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
 
     def others(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        missing = ("_learning_rate", "_current_learning_rate", "_u_product")
+        missing = ("_learning_rate", "_current_learning_rate", "loss_scale", "_u_product")
         return {name: child for name, child in children(*args, **kwargs).items() if name not in missing}
 
     optimizer._trackable_children = others

@@ -37,6 +37,6 @@ def test_learning_rates_that_a_checkpoint_need_not_have(tmp_path, rate):
     without = tf.train.Checkpoint(_iterations=optimizer.iterations).write(str(tmp_path / "without"))
     with pytest.raises(AssertionError, match="learning_rate"):
         tf.train.Checkpoint(optimizer).read(without).assert_existing_objects_matched()
-    with private_keras.without_rate_and_product(optimizer):
+    with private_keras.without_optional_parts(optimizer):
         tf.train.Checkpoint(optimizer).read(without).assert_existing_objects_matched()
     assert name in tf.train.TrackableView.children(optimizer)

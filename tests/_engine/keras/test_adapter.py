@@ -102,6 +102,58 @@ def test_slots_are_built_once_and_only_for_variables_that_exist(keras, scales_lo
     assert adapter.scales_loss(model) is scales_loss
 
 
+class KeepsNorms(tf_keras.optimizers.SGD):
+    """Has a variable that is not in Keras' list."""
+
+    def build(self, variables):
+        super().build(variables)
+        self.norms = {"largest": tf.Variable(0.0)}
+
+
+def optimizers(keras):
+    """Yields optimizers of every kind, each alone and in a LossScaleOptimizer."""
+    kinds = [kind for _, kind in inspect.getmembers(keras.optimizers, inspect.isclass)]
+    kinds += [kind for _, kind in inspect.getmembers(keras.optimizers.legacy, inspect.isclass)]
+    scale = keras.mixed_precision.LossScaleOptimizer if keras is tf_keras else keras.optimizers.LossScaleOptimizer
+    for kind in [*kinds, KeepsNorms] if keras is tf_keras else kinds:
+        is_kind = kind.__name__ not in ("Optimizer", "OptimizerV2", "LossScaleOptimizer", "LegacyOptimizerWarning")
+        for wrap in (lambda optimizer: optimizer, scale) if is_kind else ():
+            yield wrap(kind(0.1))
+
+
+def variables_in(part):
+    """Returns the TensorFlow variables that a Python object holds, however deep."""
+    found, queue, seen = [], [part], set()
+    for each in queue:
+        if isinstance(each, tf.Variable):
+            found.append(each)
+        elif id(each) not in seen:
+            seen.add(id(each))
+            queue += held_by(each)
+    return found
+
+
+def held_by(part):
+    if isinstance(part, dict):
+        return part.values()
+    if isinstance(part, (list, tuple)):
+        return part
+    return [] if inspect.isroutine(part) or inspect.isclass(part) else getattr(part, "__dict__", {}).values()
+
+
+@pytest.mark.parametrize("keras", KERASES)
+def test_checkpoints_have_every_variable_of_every_optimizer(keras):
+    for optimizer in optimizers(keras):
+        model = compiled(keras, optimizer)
+        adapter = adapter_of(model)
+        tf.train.TrackableView(adapter.saved_parts(model).root).descendants()  # as a copy's restore lists them
+        adapter.prepare_optimizers(model)
+        adapter.build_slots(model)
+        saved = set(map(id, tf.train.TrackableView(adapter.saved_parts(model).root).descendants()))
+        held = variables_in(model.optimizer)
+        assert len(held) > 1 and [each.name for each in held if id(each) not in saved] == [], optimizer
+
+
 @pytest.mark.parametrize("keras", KERASES)
 def test_the_learning_rate_is_that_of_the_last_update(keras, data):
     model = compiled(keras, keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)))

@@ -43,6 +43,33 @@ def test_nadam_resumes_on_replicas_as_if_training_never_stopped(data, batches, m
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+@pytest.mark.parametrize("accumulate_steps", [1, 2])
+def test_float16_resumes_with_the_numbers_of_an_unbroken_training(generation, accumulate_steps, data, tmp_path):
+    kerases = pytest.importorskip(generation)
+    large = data[0], data[1] * 1000  # the first gradients overflow
+
+    def train(folder, *last_steps):
+        options = {"mixed_precision": "float16", "accumulate_steps": accumulate_steps, "resume_input": True}
+        for last_step in last_steps:
+            kerases.utils.set_random_seed(7)
+            model = kerases.Sequential([kerases.Input((4,)), kerases.layers.Dense(8, "tanh"), kerases.layers.Dense(3)])
+            model.compile(kerases.optimizers.Adam(0.05, use_ema=True), "mse")
+            estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path / folder, **options))
+            estimator.train(lambda: tf.data.Dataset.from_tensor_slices(large).batch(8).repeat(), max_steps=last_step)
+        names = [
+            name for name in estimator.get_variable_names() if name.startswith(("layer", "_functional", "optimizer"))
+        ]
+        return {name: estimator.get_variable_value(name) for name in names}
+
+    whole, parts = train("whole", 16), train("parts", 4, 8, 12, 16)
+    assert parts.keys() == whole.keys()
+    assert generation == "keras" or whole["optimizer/loss_scale/current_loss_scale/.ATTRIBUTES/VARIABLE_VALUE"] < 2**15
+    for name, values in whole.items():
+        np.testing.assert_array_equal(parts[name], values, err_msg=name)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("generation", "apart"), [("tf_keras", 1e-6), ("keras", 0)])
 def test_batch_norm_on_replicas_resumes_up_to_the_last_bits_of_averages(generation, apart, data, mirrored, tmp_path):
     kerases = pytest.importorskip(generation)

@@ -56,8 +56,10 @@ class TfKerasAdapter(Adapter):
         return [layer for layer in layers_within(model) if isinstance(layer, kinds)]
 
     def prepare_optimizers(self, model: Any) -> None:
-        for nadam in _nadams(model):
-            private_tf_keras.multiply_momenta_once(nadam)
+        for optimizer in _optimizers(model):
+            private_tf_keras.save_all_parts(optimizer)
+            if isinstance(optimizer, keras.optimizers.Nadam):
+                private_tf_keras.multiply_momenta_once(optimizer)
 
     # Variables and checkpoints
 
@@ -98,8 +100,9 @@ class TfKerasAdapter(Adapter):
     def finalize_state(self, model: Any) -> None:
         for layer in layers_within(model):
             layer.finalize_state()  # Normalization computes with tensors derived from its variables
-        for nadam in _nadams(model):
-            private_tf_keras.complete_product(nadam)
+        for optimizer in _optimizers(model):
+            if isinstance(optimizer, keras.optimizers.Nadam):
+                private_tf_keras.complete_product(optimizer)
 
     def statistics(self, model: Any) -> list[bytes]:
         default = layers.Layer.finalize_state
@@ -181,9 +184,10 @@ class TfKerasAdapter(Adapter):
         return model, lambdas.found
 
 
-def _nadams(model: Any) -> list[Any]:
+def _optimizers(model: Any) -> list[Any]:
+    """Returns a list of the optimizers of `model` that are not legacy ones, without LossScaleOptimizers around them."""
     # Variables are left alone: one that is asked for an attribute may sum over the processes of a cluster.
     parts = [part for part in tf.train.TrackableView(model).descendants() if not isinstance(part, tf.Variable)]
     # A LossScaleOptimizer has the parts of its optimizer, but not the optimizer, as its parts.
     optimizers = [getattr(part, "inner_optimizer", part) for part in parts]
-    return [optimizer for optimizer in optimizers if isinstance(optimizer, keras.optimizers.Nadam)]
+    return [optimizer for optimizer in optimizers if isinstance(optimizer, keras.optimizers.Optimizer)]

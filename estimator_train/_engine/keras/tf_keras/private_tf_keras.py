@@ -33,6 +33,15 @@ def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
     return {name: value for name, value in kept.items() if hasattr(value, "assign")}
 
 
+def save_all_parts(optimizer: Any) -> None:
+    """Makes checkpoints contain all that a new tf_keras optimizer tracks, such as a loss scale or Nadam's product.
+
+    Keras lists an optimizer's parts once, which the restore of a copy does before the rest is there.
+    """
+    # This dict grows. Keras' own differs only for the shards of parameter servers, which train no Keras models.
+    vars(optimizer)["_coalesced_children"] = optimizer._unconditional_dependency_names
+
+
 class _AlwaysEqual:
     """A number of multiplications that is always the right one, in `multiply_momenta_once`."""
 
@@ -44,7 +53,7 @@ class _AlwaysEqual:
 
 
 def multiply_momenta_once(nadam: Any) -> None:
-    """Makes a tf_keras Nadam multiply its product of momenta once per step, and save the product in checkpoints.
+    """Makes a tf_keras Nadam multiply its product of momenta once per step.
 
     Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
     variable would multiply the product again, or a replica would not multiply it at all and divide by zero.
@@ -54,7 +63,6 @@ def multiply_momenta_once(nadam: Any) -> None:
     def build_with_product(variables: list[tf.Variable]) -> None:
         build(variables)
         nadam._u_product_counter = _AlwaysEqual()
-        type(nadam)._trackable_children(nadam)["_u_product"] = nadam._u_product  # Keras keeps those of an earlier time
 
     def multiply(product: tf.Variable) -> None:
         product.assign(product * _momentum(nadam, tf.cast(nadam.iterations + 1, product.dtype)))
