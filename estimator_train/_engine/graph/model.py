@@ -14,9 +14,9 @@ from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.export_outputs import supervised_outputs
-from estimator_train._engine.graph import private_tensorflow, warm_start
-from estimator_train._engine.graph.ancestors import ancestors
+from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
+from estimator_train._engine.graph.keras_session import KerasSession
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, old_names
 from estimator_train._engine.graph.session import GraphSessionCreator
@@ -29,6 +29,7 @@ from estimator_train._engine.model_fn import (
     argument_names,
     metrics_of,
 )
+from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
 from estimator_train._engine.signatures import signatures
@@ -214,7 +215,8 @@ class GraphModel(PreparedModel):
                 }
                 with v1.Session(config=config.session_config) as session:
                     if checkpoint_path is None:
-                        session.run(spec.scaffold.init_op or v1.global_variables_initializer())
+                        init_op = spec.scaffold.init_op or v1.global_variables_initializer()
+                        session.run(init_op, spec.scaffold.init_feed_dict)
                     else:
                         saver.restore(session, checkpoint_path)
                     if mode == next(iter(receiver_fns)):
@@ -245,10 +247,13 @@ class GraphModel(PreparedModel):
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
         offered = {"features": features, "labels": labels, "mode": mode, "params": params, "config": config}
         log.info("Calling model_fn.")
-        spec = self._model_fn(**{name: value for name, value in offered.items() if name in self._names})
+        keras_session = KerasSession(config and config.session_config)  # programs may call a model_fn without config
+        with private_tf_keras.running_in(keras_session):
+            spec = self._model_fn(**{name: value for name, value in offered.items() if name in self._names})
         log.info("Done calling model_fn.")
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"model_fn should return an EstimatorSpec, got: {spec!r}")
+        private_tensorflow.add_init_feeds(spec.scaffold, keras_session.initial_values())
         return spec
 
 

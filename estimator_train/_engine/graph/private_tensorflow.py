@@ -6,6 +6,7 @@ Any release may change them: a function raises AttributeError or ImportError if 
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import tensorflow as tf
 
@@ -57,3 +58,18 @@ def set_loss_averaged() -> None:
     """Makes `is_loss_averaged` true, as a v1 optimizer does."""
     if not is_loss_averaged():  # setting it would not fail if the name were gone
         v1.get_default_graph()._is_loss_scaled_by_optimizer = True
+
+
+def add_init_feeds(scaffold: tf.compat.v1.train.Scaffold, feeds: dict[tf.Tensor, Any]) -> None:
+    """Adds to what a Scaffold feeds to its init_op; a copy would not be the one that the user's hooks have."""
+    if feeds:
+        scaffold._init_feed_dict = (scaffold._init_feed_dict or {}) | feeds
+
+
+def session_config() -> tf.compat.v1.ConfigProto:
+    """Returns a copy of the settings of a session that is created without any, with the devices of eager mode."""
+    from tensorflow.python.eager import context
+
+    config = v1.ConfigProto()
+    config.CopyFrom(context.context().config)
+    return config

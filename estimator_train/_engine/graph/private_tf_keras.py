@@ -5,7 +5,16 @@ Any release may change them: a function raises AttributeError or ImportError if 
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from tf_keras.src import backend
+from tf_keras.src.saving import saving_lib
+
+if TYPE_CHECKING:
+    from estimator_train._engine.graph.keras_session import KerasSession
 
 
 def learning_rate_or_schedule(optimizer: Any) -> Any:
@@ -22,3 +31,26 @@ def set_legacy_step_variable(optimizer: Any, variable: Any) -> None:
     """Replaces the variable of a legacy Keras optimizer's `iterations`, which can be set only once publicly."""
     optimizer._iterations  # noqa: B018, fails if the name is gone, unlike setting it
     optimizer._iterations = variable
+
+
+@contextlib.contextmanager
+def running_in(session: KerasSession) -> Iterator[None]:
+    """A context manager in which Keras uses `session` for its graph in this thread; if it does, it keeps it."""
+    before = backend._SESSION.session
+    backend._SESSION.session = session
+    try:
+        yield
+    finally:
+        if not session.is_open:
+            backend._SESSION.session = before
+
+
+def loads_not_run(graph: tf.Graph) -> list[tf.Operation]:
+    """Returns the ops of a v1 graph that assign weights from a .keras or .weights.h5 file, which Keras does not run."""
+    return [
+        op
+        for op in graph.get_operations()
+        if op.type == "AssignVariableOp"
+        and op.inputs[1].op.type == "Const"
+        and any(frame.filename == saving_lib.__file__ for frame in op.traceback)
+    ]

@@ -13,8 +13,8 @@ import tf_keras as keras
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from estimator_train._engine.checkpoints.slots import OBJECT_GRAPH
-from estimator_train._engine.graph.ancestors import ancestors
 from estimator_train._engine.graph.saver import old_names
+from estimator_train._engine.session.ancestors import ancestors
 
 v1 = tf.compat.v1
 log = tf.get_logger()
