@@ -57,10 +57,12 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         self._global_step = v1.train.get_global_step()
         savers = v1.get_collection(v1.GraphKeys.SAVERS)
-        is_keras = bool(savers) and isinstance(savers[0], ObjectSaver)
+        if savers and isinstance(savers[0], ObjectSaver):  # of a Keras model
+            self._saver = savers[0]
+            return
         # The saver used for training cannot be shared: it keeps track of its checkpoints and deletes the oldest.
         saved = [*v1.global_variables(), *v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)]  # mutable tables, too
-        self._saver = savers[0] if is_keras else v1.train.Saver(saved)
+        self._saver = v1.train.Saver(saved)
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._iterations = 0

@@ -126,6 +126,10 @@ class Adapter(abc.ABC):
         """Returns a list of the variables, besides the slots of a tf_keras optimizer, that `model` has created."""
 
     @abc.abstractmethod
+    def named_weights(self, model: Any) -> list[tuple[str, tf.Variable]]:
+        """Returns a list of (name, TensorFlow variable) for the weights that `model` has created."""
+
+    @abc.abstractmethod
     def trainable_variables(self, model: Any) -> list[tf.Variable]:
         """Returns a list of the TensorFlow variables that `model` trains, as far as it has created them."""
 

@@ -10,6 +10,7 @@ from estimator_train._engine.checkpoints.object_based import ObjectSaver
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
+from estimator_train._engine.session.hook_variables import ModelVariables
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -18,10 +19,17 @@ v1 = tf.compat.v1
 
 
 def make_hook_graph(
-    program: StepProgram, value_specs: dict[str, tf.TypeSpec], checkpoint: tf.train.Checkpoint, config: RunConfig
+    program: StepProgram,
+    value_specs: dict[str, tf.TypeSpec],
+    checkpoint: tf.train.Checkpoint,
+    config: RunConfig,
+    variables: ModelVariables | None = None,
 ) -> tuple[HookGraph, EstimatorSpec]:
-    """Returns a HookGraph for the values of the program's steps, described by `value_specs`, and its EstimatorSpec."""
-    hook_graph = HookGraph(value_specs)
+    """Returns a HookGraph for the values of the program's steps, described by `value_specs`, and its EstimatorSpec.
+
+    `variables`: the model's variables, or None if no hook needs them.
+    """
+    hook_graph = HookGraph(value_specs, variables)
     with hook_graph.graph.as_default():
         saver = ObjectSaver(checkpoint, config)
         v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # a user's CheckpointSaverHook looks there

@@ -125,7 +125,8 @@ class KerasModel(PreparedModel):
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
             hook_graph, spec = self._hook_graph(state, program, steps, config, hooks)
-            creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, program.triggers(hook_graph))
+            triggers, is_restored = program.triggers(hook_graph), checkpoint_path is not None
+            creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers, is_restored)
             give_back = stack.pop_all().close
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
@@ -284,7 +285,7 @@ class KerasModel(PreparedModel):
     ) -> tuple[HookGraph, EstimatorSpec]:
         if program.shares_hook_graph and not hooks and not self._metric_fns:
             return state.hook_graph(program, steps.value_specs, config)
-        hook_graph, spec = make_hook_graph(program, steps.value_specs, state.checkpoint, config)
+        hook_graph, spec = make_hook_graph(program, steps.value_specs, state.checkpoint, config, state)
         if program.takes_metrics and self._metric_fns:
             with hook_graph.graph.as_default():
                 parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)

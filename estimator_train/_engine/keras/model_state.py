@@ -119,6 +119,42 @@ class ModelState:
         with self.strategy.scope():
             return variable.read_value().numpy()
 
+    # Variables, for hooks; see `hook_variables.ModelVariables`
+
+    def variable_specs(self) -> dict[str, tuple[tf.TensorSpec, bool]]:
+        if synchronous.spans_workers(self.strategy):
+            raise ValueError(
+                "Hooks cannot use the variables of a Keras model that several workers train; give the model other "
+                "weights before model_to_estimator, or pass warm_start_from."
+            )
+        trained = set(map(id, self.adapter.trainable_variables(self.model)))
+        return {
+            name: (tf.TensorSpec(variable.shape, variable.dtype), id(variable) in trained)
+            for name, variable in self._weights_by_name().items()
+        }
+
+    def variable_values(self, names: Iterable[str]) -> list[Any]:
+        weights = self._weights_by_name()
+        return [self.value_of(weights[name]) for name in names]
+
+    def assign(self, values: dict[str, Any]) -> None:
+        before, weights = self.adapter.statistics(self.model), self._weights_by_name()
+        self._loaded = _TRAINED
+        with self.strategy.scope():
+            for name, value in values.items():
+                weights[name].assign(value)
+            if before != self.adapter.statistics(self.model):
+                self.adapter.finalize_state(self.model)
+                self._loops.clear()  # they have the statistics of Normalization layers as constants
+
+    def _weights_by_name(self) -> dict[str, tf.Variable]:
+        weights: dict[str, tf.Variable] = {}
+        for name, weight in self.adapter.named_weights(self.model):
+            while name in weights:
+                name += "_1"
+            weights[name] = weight
+        return weights
+
     # Checkpoints
 
     def can_start_from(self, path: str | None) -> bool:

@@ -3,7 +3,8 @@
 A Keras model trains as TF 2, but MonitoredSession and every SessionRunHook expect a v1 session. A small v1 graph, the
 hook graph, connects them: it has a placeholder for each value of a step, the global step, and a no-op that represents
 the step itself. `FunctionSession.run` runs the compiled step when that op is fetched, and answers the other fetches
-from the step's values. Named tensors, ops added by a hook's `begin()` and v1 summaries therefore all work.
+from the step's values. Named tensors, ops added by a hook's `begin()` and v1 summaries therefore all work. If a hook
+asks for variables, the graph gets copies of the model's; see `hook_variables`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.hook_variables import HookVariables, LazyGraph, ModelVariables
 from estimator_train._engine.session.private_tensorflow import eager_mode, global_step_read
 from estimator_train._engine.types import Scaffold, Session
 
@@ -33,11 +35,17 @@ class HookGraph:
       global_step_read: the tensor that TensorFlow's hooks fetch for the global step.
       step_op: an op that represents one step.
       values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
+      variables: the `HookVariables`, for hooks that use the model's.
     """
 
-    def __init__(self, specs: dict[str, tf.TypeSpec]) -> None:
-        """`specs`: dict of value names to `tf.TypeSpec`."""
-        self.graph = tf.Graph()
+    def __init__(self, specs: dict[str, tf.TypeSpec], model: ModelVariables | None = None) -> None:
+        """Creates the graph.
+
+        Args:
+          specs: dict of value names to `tf.TypeSpec`.
+          model: the model's variables, or None if hooks do not see them.
+        """
+        self.graph = LazyGraph()
         with self.graph.as_default():
             self.global_step = v1.train.create_global_step()
             self.global_step_read = global_step_read()
@@ -52,6 +60,7 @@ class HookGraph:
             self.ready_op = tf.constant([], tf.string)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
+        self.variables = HookVariables(self.graph, model)
 
     @property
     def model_values(self) -> dict[str, tf.Tensor]:
@@ -74,21 +83,33 @@ class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
     Args:
       scaffold: the `tf.compat.v1.train.Scaffold` of the hook graph.
       hook_graph, steps, triggers: as for `FunctionSession`.
+      is_restored: whether the steps start from a checkpoint, so that initializers of variables do not count.
     """
 
     def __init__(
-        self, scaffold: Scaffold, hook_graph: HookGraph, steps: Steps, triggers: Iterable[tf.Operation | tf.Tensor]
+        self,
+        scaffold: Scaffold,
+        hook_graph: HookGraph,
+        steps: Steps,
+        triggers: Iterable[tf.Operation | tf.Tensor],
+        is_restored: bool = False,
     ) -> None:
         self._scaffold = scaffold
         self._hook_graph = hook_graph
         self._steps = steps
         self._triggers = triggers
+        self._is_restored = is_restored
 
     def create_session(self) -> FunctionSession:
         with eager_mode():
             self._steps.start()
+        self._hook_graph.variables.finish()
         self._scaffold.finalize()
-        return FunctionSession(self._open_session, self._hook_graph, self._steps, self._triggers)
+        session = FunctionSession(self._open_session, self._hook_graph, self._steps, self._triggers)
+        if not self._is_restored:
+            session.take_initial_values()
+        self._is_restored = True  # by `steps`, if there is another session after an error
+        return session
 
     def _open_session(self) -> Session:
         scaffold = self._scaffold
@@ -186,6 +207,7 @@ class FunctionSession:
         with eager_mode():
             step = self._steps.global_step
             if not self._triggers.isdisjoint(leaves):
+                self._hook_graph.variables.expire()
                 self._values = self._steps()
                 step = max(step, self._steps.global_step - 1)  # evaluation does not change it
             answers: dict[int, Any] = {}
@@ -206,6 +228,13 @@ class FunctionSession:
                 results = self._run_hook_graph(list(left.values()), step, feed_dict, options, run_metadata)
                 answers.update(zip(left, results, strict=True))
         return _map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
+
+    def take_initial_values(self) -> None:
+        """Gives the model the values that hooks have its variables initialized with, such as a warm start's."""
+        names = self._hook_graph.variables.initialized_by_hooks()
+        if names:
+            with self.graph.as_default():
+                self._hook_graph.variables.store(self._opened(), names)
 
     def close(self) -> None:
         if self._session is not None:
@@ -238,14 +267,23 @@ class FunctionSession:
         run_metadata: tf.compat.v1.RunMetadata | None,
     ) -> list[Any]:
         values = [(self._hook_graph.values[name], _numpy(value)) for name, value in self._values.items()]
+        variables = self._hook_graph.variables
         with self.graph.as_default():
-            if self._session is None:
-                self._session = self._open_session()
+            session = self._opened()
             if step != self._loaded_step:
-                self._hook_graph.load_step(self._session, step)
+                self._hook_graph.load_step(session, step)
                 self._loaded_step = step
+            needed, assigned = variables.used_by(fetches)
+            variables.load(session, needed)
             feeds = dict(values)  # symbolic tensors can be dict keys only in graph mode
-            return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
+            results = session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
+            variables.store(session, assigned)
+            return results
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            self._session = self._open_session()
+        return self._session
 
 
 def _is_of_input(fetch: Any) -> bool:

@@ -90,6 +90,9 @@ class Keras3Adapter(Adapter):
     def variables(self, model: Any) -> list[Any]:
         return [*model.variables, *(variable for optimizer in _optimizers(model) for variable in optimizer.variables)]
 
+    def named_weights(self, model: Any) -> list[tuple[str, tf.Variable]]:
+        return [(weight.path, weight.value) for weight in model.weights]
+
     def trainable_variables(self, model: Any) -> list[tf.Variable]:
         return [variable.value for variable in model.trainable_variables]
 

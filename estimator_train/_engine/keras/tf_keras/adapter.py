@@ -75,6 +75,9 @@ class TfKerasAdapter(Adapter):
     def variables(self, model: Any) -> list[Any]:
         return model.weights if model.built else []
 
+    def named_weights(self, model: Any) -> list[tuple[str, tf.Variable]]:
+        return [(weight.name.removesuffix(":0"), weight) for weight in self.variables(model)]
+
     def trainable_variables(self, model: Any) -> list[tf.Variable]:
         return model.trainable_variables if model.built else []
 
