@@ -116,6 +116,6 @@ def test_a_later_checkpoint_or_a_warm_start_replaces_the_weights(pretrained, tmp
 
 def test_the_session_that_keras_had_comes_back_if_no_weights_are_set(tmp_path):
     with tf.Graph().as_default():
-        before = keras.backend.get_session()
+        before = v1.keras.backend.get_session()
         estimator_of(untrained, tmp_path).train(input_fn(8), steps=1)
-        assert keras.backend.get_session() is before
+        assert v1.keras.backend.get_session() is before

@@ -91,3 +91,20 @@ def test_a_train_op_is_where_loaders_of_a_saved_model_look_for_it(graph, tmp_pat
         (train_op,) = v1.get_collection("saved_model_train_op")
         session.run(train_op)
         assert session.run("weight/Read/ReadVariableOp:0") == 2
+
+
+def test_a_scaffold_feeds_more_to_its_init_op(graph):
+    """Weights that a model_fn sets in Keras models would not be initial values."""
+    variable, other = tf.Variable(1.0), tf.Variable(2.0)
+    scaffold = v1.train.Scaffold(init_feed_dict={other.initializer.inputs[1]: 4.0})
+    private_tensorflow.add_init_feeds(scaffold, {variable.initializer.inputs[1]: 3.0})
+    with v1.train.MonitoredSession(v1.train.ChiefSessionCreator(scaffold)) as session:
+        assert session.run([variable, other]) == [3, 4]
+
+
+def test_the_settings_of_sessions_have_the_devices_of_eager_mode(graph):
+    """Keras could not set the weights of a second replica on the CPU."""
+    config = private_tensorflow.session_config()
+    with v1.Session(config=config) as session:
+        assert len(session.list_devices()) >= len(tf.config.list_logical_devices("CPU"))
+    assert config is not private_tensorflow.session_config()

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.graph import private_tf_keras
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 
 def test_the_schedule_of_a_keras_optimizer():
@@ -23,3 +24,42 @@ def test_the_step_variable_of_a_legacy_optimizer_is_replaced():
     for step in (tf.Variable(1), tf.Variable(2)):
         private_tf_keras.set_legacy_step_variable(optimizer, step)
         assert optimizer.iterations is step is private_tf_keras.legacy_step_variable(optimizer)
+
+
+class _Session:
+    is_open = False
+
+    def __init__(self):
+        self.graph, self.runs = tf.compat.v1.get_default_graph(), []
+
+    def run(self, fetches, feed_dict=None):
+        self.is_open = True
+        self.runs.append(fetches)
+        return [True for _ in fetches] if isinstance(fetches, list) else None
+
+
+def test_keras_runs_in_another_session_and_keeps_it_if_it_does(graph):
+    """Weights that a model_fn sets would be lost, and a session of the program before would be, too."""
+    before, unused, used = _Session(), _Session(), _Session()
+    with private_tf_keras.running_in(before):
+        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).set_weights([[[2.0]], [1.0]])
+    assert before.runs
+    with private_tf_keras.running_in(unused):
+        pass
+    assert private_tf_keras.backend.get_session() is before
+    with private_tf_keras.running_in(used):
+        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).set_weights([[[2.0]], [1.0]])
+    assert private_tf_keras.backend.get_session() is used
+    keras.backend.clear_session()
+
+
+def test_assignments_of_weights_that_keras_does_not_run(graph, tmp_path):
+    """Weights of a .keras file that a model_fn loads would be lost."""
+    path = str(tmp_path / "model.keras")
+    with eager_mode():
+        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).save(path)
+    model = keras.models.load_model(path)
+    model.layers[0].kernel.assign([[3.0]])
+    loads = private_tf_keras.loads_not_run(graph)
+    assert {op.inputs[0].name for op in loads} == {weight.handle.name for weight in model.weights}
+    assert len(loads) == 2

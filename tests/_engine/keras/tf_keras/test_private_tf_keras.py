@@ -220,13 +220,24 @@ def test_hyperparameters_that_are_variables(optimizer, expected):
     assert {name: float(value) for name, value in private_tf_keras.hyperparameters(optimizer).items()} == expected
 
 
+def test_checkpoints_have_what_an_optimizer_tracks_after_the_first():
+    """A resumed training would start with the loss scale of the first step, and drop updates."""
+    optimizer = keras.optimizers.Adam()
+    tf.train.TrackableView.children(optimizer)
+    scaled = keras.mixed_precision.LossScaleOptimizer(optimizer)
+    assert "loss_scale" not in tf.train.TrackableView.children(scaled)
+    private_tf_keras.save_all_parts(optimizer)
+    scaled.build([tf.Variable(1.0)])
+    assert {"loss_scale", "_momentums", "_variables"} <= tf.train.TrackableView.children(scaled).keys()
+
+
 def test_a_compiled_nadam_matches_an_eager_one_and_resumes_alike(tmp_path):
     """Each variable's update would multiply the product of momenta again, and a checkpoint would lack it."""
 
     def train(name, steps, path=None, complete=False):
         nadam, variables = keras.optimizers.Nadam(0.1), [tf.Variable(1.0), tf.Variable(2.0)]
+        private_tf_keras.save_all_parts(nadam)
         private_tf_keras.multiply_momenta_once(nadam)
-        tf.train.Checkpoint(nadam)
         nadam.build(variables)
         checkpoint = tf.train.Checkpoint(nadam=nadam, variables=variables)
         if path is not None:
