@@ -16,7 +16,7 @@ def untrained():
     return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="base"), keras.layers.BatchNormalization()])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def pretrained():
     model = untrained()
     rng = np.random.default_rng(1)
@@ -59,10 +59,10 @@ def loss_of(model):
     return np.mean((model(X, training=False).numpy().sum(1, keepdims=True) - Y) ** 2)
 
 
-def given(pretrained):
+def given(weights):
     def load():
         model = untrained()
-        model.set_weights(pretrained.get_weights())
+        model.set_weights(weights)
         return model
 
     return load
@@ -70,22 +70,22 @@ def given(pretrained):
 
 @pytest.mark.parametrize("replicas", [None, 2])
 def test_training_starts_from_the_weights_and_resumes_from_its_own(replicas, pretrained, mirrored, tmp_path):
-    losses = Losses()
+    losses, weights, expected = Losses(), pretrained.get_weights(), loss_of(pretrained)
     for last_step in (2, 3):
-        estimator = estimator_of(given(pretrained), tmp_path, mirrored(replicas))
+        estimator = estimator_of(given(weights), tmp_path, mirrored(replicas))
         estimator.train(input_fn(8 // (replicas or 1)), hooks=[losses], max_steps=last_step)
         if last_step == 2:
             first, second = losses.values
-    assert first == pytest.approx(loss_of(pretrained), rel=1e-5)
+    assert first == pytest.approx(expected, rel=1e-5)
     assert losses.values[0] < second < first
     values = [estimator.get_variable_value(name) for name in ("base/kernel", "batch_normalization/moving_mean")]
-    assert not np.allclose(values[0], pretrained.get_weights()[0])
-    np.testing.assert_array_equal(values[1], pretrained.get_weights()[4])
+    assert not np.allclose(values[0], weights[0])
+    np.testing.assert_array_equal(values[1], weights[4])
 
 
 @pytest.mark.parametrize("file", ["weights.h5", "weights", "model.h5", "model", "model.keras", "own.weights.h5"])
 def test_weights_of_every_kind_of_file_count(file, pretrained, tmp_path):
-    path, is_model = str(tmp_path / file), file.startswith("model")
+    path, is_model, expected = str(tmp_path / file), file.startswith("model"), loss_of(pretrained)
     (pretrained.save if is_model else pretrained.save_weights)(path)
 
     def load():
@@ -97,10 +97,11 @@ def test_weights_of_every_kind_of_file_count(file, pretrained, tmp_path):
 
     losses = Losses()
     estimator_of(load, tmp_path / "run").train(input_fn(8), hooks=[losses], steps=1)
-    assert losses.values == [pytest.approx(loss_of(pretrained), rel=1e-5)]
+    assert losses.values == [pytest.approx(expected, rel=1e-5)]
 
 
 def test_a_later_checkpoint_or_a_warm_start_replaces_the_weights(pretrained, tmp_path):
+    weights = pretrained.get_weights()
     first = estimator_of(untrained, tmp_path / "first", rate=0.0)
     first.train(input_fn(8), steps=1)
     path, name = first.latest_checkpoint(), "base/kernel"
@@ -109,7 +110,7 @@ def test_a_later_checkpoint_or_a_warm_start_replaces_the_weights(pretrained, tmp
         v1.train.init_from_checkpoint(path, {name: next(v for v in v1.global_variables() if v.op.name == name)})
 
     for folder, options in (("init", {"after_load": init_from_checkpoint}), ("warm", {"warm_start_from": path})):
-        later = estimator_of(given(pretrained), tmp_path / folder, rate=0.0, **options)
+        later = estimator_of(given(weights), tmp_path / folder, rate=0.0, **options)
         later.train(input_fn(8), steps=1)
         np.testing.assert_array_equal(later.get_variable_value(name), first.get_variable_value(name))
 

@@ -9,7 +9,7 @@ import tf_keras
 import estimator_train as et
 
 v1 = tf.compat.v1
-DATA = np.ones((4, 3), "float32"), np.ones((4, 1), "float32")
+DATA = np.random.default_rng(0).normal(size=(4, 3)).astype("float32"), np.ones((4, 1), "float32")
 
 
 def estimator_of(folder, keras=tf_keras, rate=0.0, **config):
@@ -56,14 +56,15 @@ def named(*names):
 
 
 def warm_start(source):
-    return hook(begin=lambda self: v1.train.warm_start(source, ["hid/kernel", "norm/moving_mean"]))
+    def begin(self):
+        v1.train.init_from_checkpoint(source, {name: named(name)[0] for name in ("hid/kernel", "norm/moving_mean")})
+
+    return hook(begin=begin)
 
 
 def restore(source):
-    variables = {"hid/kernel": "hid/kernel", "norm/moving_mean": "norm/moving_mean"}
-
     def begin(self):
-        self.saver = v1.train.Saver({name: named(own)[0] for name, own in variables.items()})
+        self.saver = v1.train.Saver({name: named(name)[0] for name in ("hid/kernel", "norm/moving_mean")})
 
     return hook(begin=begin, after_create_session=lambda self, session, coord: self.saver.restore(session, source))
 
