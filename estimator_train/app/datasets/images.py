@@ -29,13 +29,18 @@ HELD_OUT = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageDataset(Dataset):
-    """Image files whose class is the name of their directory."""
+    """Image files whose class is the name of their class directory, which they are in, or below.
+
+    Attributes:
+      class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
+    """
 
     train_paths: list[str]
     eval_paths: list[str]
     validation_paths: list[str] = dataclasses.field(default_factory=list)
     left_out: tuple[str, ...] = ()  # names of unused directories next to train
     other_files: Mapping[str, int] = dataclasses.field(default_factory=dict)  # {ending: files of other formats}
+    class_directories: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def train_examples(self) -> int:
@@ -86,7 +91,7 @@ class ImageDataset(Dataset):
 
     def class_counts(self) -> dict[str, dict[str, int]]:
         return {
-            side: {name: len(found) for name, found in paths_by_class(paths, self.class_names).items()}
+            side: {name: len(found) for name, found in self.by_class(paths).items()}
             for side, paths in self.image_paths().items()
         }
 
@@ -115,15 +120,39 @@ class ImageDataset(Dataset):
             left_out=tuple(sorted({*self.left_out, *filter(None, [self.validation_name])})),
         )
 
+    def class_of(self, path: str) -> str:
+        """Returns the class of an image.
+
+        >>> datasets.open_dataset("images", "scans/train").class_of("scans/train/DME/DME-100000-1.jpeg")
+        'DME'
+        """
+        return os.path.basename(self._class_directory(path))
+
+    def by_class(self, paths: Iterable[str]) -> dict[str, list[str]]:
+        """Returns {class name: the paths of its images}, in order."""
+        by_class: dict[str, list[str]] = {class_name: [] for class_name in self.class_names}
+        for path in paths:
+            by_class[self.class_of(path)].append(path)
+        return by_class
+
+    def _class_directory(self, path):
+        directory = os.path.dirname(path)
+        return self.class_directories.get(directory, directory)
+
     def _named(self, paths):
-        """Returns {class name: {file name: path}}."""
-        by_class = paths_by_class(paths, self.class_names)
-        return {name: {os.path.basename(path): path for path in paths} for name, paths in by_class.items()}
+        """Returns {class name: {file name, with directories below the class directory: path}}."""
+        return {
+            class_name: {path[len(self._class_directory(path)) + 1 :]: path for path in found}
+            for class_name, found in self.by_class(paths).items()
+        }
 
     def _input_fn(self, side, image_size, **options):
         from estimator_train import input_fns
 
-        return input_fns.image_files(self.image_paths()[side], self.class_names, image_size, **options)
+        paths = sorted(self.image_paths()[side])
+        numbers = {class_name: number for number, class_name in enumerate(self.class_names)}
+        labels = [numbers[self.class_of(path)] for path in paths]
+        return input_fns.labelled_images(paths, labels, image_size, num_classes=len(numbers), **options)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ImageDataset:
@@ -149,7 +178,8 @@ def open_directory(
     `directory` holds either the class directories, or `train` and one or two of `test`, `val`, `valid` and
     `validation`, each with class directories. The first of them evaluates, and the second is for validation. Without
     evaluation images, a fifth of each class is held out, chosen by hashes of the file names. `left_out` names the
-    directories next to `train` that are not used.
+    directories next to `train` that are not used. The images of a class are in its directory and in all directories
+    below it; links to directories are followed.
 
     Args:
       class_names: the required classes in the order of their indices; None uses those found, sorted.
@@ -163,14 +193,14 @@ def open_directory(
     tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)]
     used = {train.name, *(test.name for test in tests[:2])}
     left_out = [] if train == folder else [each.name for each in subdirectories(folder) if each.name not in used]
-    others: collections.Counter[str] = collections.Counter()
-    files, validation_paths = _files_by_class(train, class_names, others), []
+    found = _Found()
+    files, validation_paths = _files_by_class(train, class_names, found), []
     if train == folder or not tests:
-        splits = [_split(class_directory, paths) for class_directory, paths in files.items()]
+        splits = [_split(train / class_name, paths) for class_name, paths in files.items()]
         train_paths, eval_paths = ([path for paths in side for path in paths] for side in zip(*splits, strict=True))
     else:
         train_paths = [path for paths in files.values() for path in paths]
-        eval_paths, validation_paths = (_side(each, train, files, class_names, others) for each in [*tests, None][:2])
+        eval_paths, validation_paths = (_side(each, train, files, class_names, found) for each in [*tests, None][:2])
     class_names = tuple(class_names or files)
     return ImageDataset(
         name=name,
@@ -183,8 +213,17 @@ def open_directory(
         validation_paths=validation_paths,
         validation_name=tests[1].name if validation_paths else "",
         left_out=tuple(left_out),
-        other_files=others,
+        other_files=found.other_files,
+        class_directories=found.class_directories,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """What was found besides images: the fields of `ImageDataset` of these names."""
+
+    other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    class_directories: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def counted_endings(others: Mapping[str, int]) -> str | None:
@@ -199,11 +238,11 @@ def counted_endings(others: Mapping[str, int]) -> str | None:
     return f"{number} file{'s' * (number > 1)} of other formats: {listed}" if others else None
 
 
-def _side(directory, train, train_files, class_names, others):
+def _side(directory, train, train_files, class_names, found):
     """Returns the image paths of an evaluation directory, which must have the classes of `train`; none for None."""
     if directory is None:
         return []
-    files = _files_by_class(directory, class_names, others)
+    files = _files_by_class(directory, class_names, found)
     if sorted(train_files) != sorted(files):
         differing = ", ".join(sorted(train_files.keys() ^ files.keys()))
         raise ValueError(f"{train} and {directory} must hold the same classes, but only one of them has {differing}")
@@ -233,8 +272,8 @@ def open_evaluation(
     directory = checked_directory(data_dir)
     chosen = next((directory / name for name in HELD_OUT if subdirectories(directory / name)), directory)
     check_classes(chosen, [each.name for each in subdirectories(chosen)], class_names)
-    others: collections.Counter[str] = collections.Counter()
-    paths = _side(chosen, chosen, dict.fromkeys(class_names), class_names, others)
+    found = _Found()
+    paths = _side(chosen, chosen, dict.fromkeys(class_names), class_names, found)
     return ImageDataset(
         name="images",
         class_names=tuple(class_names),
@@ -243,7 +282,8 @@ def open_evaluation(
         image_size=image_size,
         train_paths=[],
         eval_paths=paths,
-        other_files=others,
+        other_files=found.other_files,
+        class_directories=found.class_directories,
     )
 
 
@@ -257,18 +297,6 @@ def checked_directory(directory: str | os.PathLike[str]) -> Path | RemotePath:
     return path
 
 
-def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str, list[str]]:
-    """Returns {class name: the paths in a directory of that name}, in order.
-
-    >>> paths_by_class(["scans/DME/2.jpeg", "scans/CNV/1.jpeg"], ["CNV", "DME"])
-    {'CNV': ['scans/CNV/1.jpeg'], 'DME': ['scans/DME/2.jpeg']}
-    """
-    by_class = {class_name: [] for class_name in class_names}
-    for path in paths:
-        by_class[os.path.basename(os.path.dirname(path))].append(path)
-    return by_class
-
-
 def subdirectories(directory: Path | RemotePath) -> list[Path | RemotePath]:
     """Returns the sorted subdirectories, except hidden ones and __MACOSX; none if `directory` is not a directory."""
     if not directory.is_dir():
@@ -278,14 +306,14 @@ def subdirectories(directory: Path | RemotePath) -> list[Path | RemotePath]:
     )
 
 
-def _files_by_class(directory, class_names, others):
-    """Returns {class name: sorted paths of its images}, in order of the names, and counts other files by ending."""
-    files = {each.name: _image_files(each, others) for each in subdirectories(directory)}
+def _files_by_class(directory, class_names, found):
+    """Returns {class name: sorted paths of its images}, in order of the names, and notes what else is `found`."""
+    files = {each.name: _image_files(each, each, found) for each in subdirectories(directory)}
     if not files:
         raise ValueError(f"{directory} has no class folders: put the images of each class into a separate folder")
     if not any(files.values()):
-        found = f", but {counted_endings(others)}" if others else ""
-        raise ValueError(f"none of the class folders in {directory} has image files{found}: {', '.join(files)}")
+        others = f", but {counted_endings(found.other_files)}" if found.other_files else ""
+        raise ValueError(f"none of the class folders in {directory} has image files{others}: {', '.join(files)}")
     for class_name, paths in files.items():
         if not paths:
             raise ValueError(f"class folder {directory / class_name} has no image files: fill or remove it")
@@ -299,25 +327,43 @@ def _files_by_class(directory, class_names, others):
     return files
 
 
-def _image_files(directory, others):
-    entries = []
-    for entry in scandir(directory):
-        if entry.name.startswith("."):
-            continue
-        if entry.name.lower().endswith(SUFFIXES):
-            entries.append(entry)
-        elif is_remote(entry) or entry.is_file():  # checking each remote file takes too long
-            others[os.path.splitext(entry.name)[1].lower()] += 1
-    for entry in entries:
+def _image_files(directory, class_directory, found, above=()):
+    """Returns the sorted paths of the images in a class directory, or in one below, and in all directories below that.
+
+    A link to one of the directories `above`, given by their real paths, is not followed.
+    """
+    real = str(directory) if is_remote(directory) else os.path.realpath(directory)
+    if real in above:
+        return []
+    if directory != class_directory:
+        found.class_directories[str(directory)] = str(class_directory)
+    entries = [entry for entry in scandir(directory) if not entry.name.startswith(".")]
+    images = [entry for entry in entries if entry.name.lower().endswith(SUFFIXES)]
+    for entry in images:
         if not (is_remote(entry) or entry.is_file()):  # checking each remote file takes too long
             raise ValueError(f"{entry.path} is a directory, pipe, device or broken link, not an image file: remove it")
-    return sorted(entry.path for entry in entries)
+    paths = [entry.path for entry in images]
+    for entry in entries:
+        ending = os.path.splitext(entry.name)[1].lower()
+        if ending in SUFFIXES:
+            continue
+        may_be_directory = not (is_remote(entry) and ending)  # as above
+        if may_be_directory and entry.is_dir():
+            is_hidden = entry.name.startswith("__")
+            paths += [] if is_hidden else _image_files(as_path(entry), class_directory, found, (*above, real))
+        elif is_remote(entry) or entry.is_file():
+            found.other_files[ending] += 1
+    return sorted(paths)
 
 
-def _split(class_name, paths):
-    """Returns (training paths, evaluation paths), independent of the files' order and location."""
+def _split(directory, paths):
+    """Returns (training paths, evaluation paths) of a class, independent of the files' order and location."""
     if len(paths) == 1:
-        raise ValueError(f"class {class_name} has one image, {paths[0]}: at least two are needed")
-    by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(os.path.basename(path))).digest())
+        raise ValueError(f"class {directory.name} has one image, {paths[0]}: at least two are needed")
+
+    def key(path):
+        return hashlib.sha256(os.fsencode(path[len(str(directory)) + 1 :])).digest()
+
+    by_hash = sorted(paths, key=key)
     number = max(1, round(len(paths) / 5))
     return sorted(by_hash[number:]), sorted(by_hash[:number])

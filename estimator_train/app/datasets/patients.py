@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from estimator_train.app.datasets.images import ImageDataset, paths_by_class
+from estimator_train.app.datasets.images import ImageDataset
 
 
 def patient_of(path: str) -> str:
@@ -65,7 +65,7 @@ def split_by_patient(data: ImageDataset) -> ImageDataset:
 def _held_out(data, share):
     """Returns the patients that have about a `share` of the training images of each class."""
     chosen: set[str] = set()
-    for paths in paths_by_class(data.train_paths, data.class_names).values():
+    for paths in data.by_class(data.train_paths).values():
         images = collections.Counter(patient_of(path) for path in paths)
         number = sum(images[patient] for patient in chosen)
         for patient in sorted(images.keys() - chosen, key=lambda name: hashlib.sha256(os.fsencode(name)).digest()):

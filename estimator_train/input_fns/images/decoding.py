@@ -5,8 +5,8 @@ for bit, and a 512 x 496 JPEG takes a fifth less processor time.
 
 An encoded image reaches TensorFlow's decoders only if its header is that of a JPEG or PNG of bounded size. The decoders
 would also accept GIF, BMP and WebP, but an animated WebP corrupts their heap, and a GIF is unpacked with all its frames
-before its size is known. Pillow decodes these, and TIFF. A SavedModel and the workers of a tf.data service cannot call
-Pillow: TensorFlow's operations check the headers of GIF, BMP and WebP there, and refuse TIFF.
+before its size is known. `pillow.py` decodes these, and TIFF. A SavedModel and the workers of a tf.data service cannot
+call Pillow: `serving.py` checks the headers of GIF, BMP and WebP there, and refuses TIFF.
 
 JPEG and TIFF files are turned as their EXIF orientation says.
 """
@@ -14,8 +14,6 @@ JPEG and TIFF files are turned as their EXIF orientation says.
 from __future__ import annotations
 
 import functools
-import importlib
-import io
 import math
 import struct
 from collections.abc import Callable
@@ -23,17 +21,16 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-MAX_PIXELS = 89_478_485  # the same as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
+from estimator_train.input_fns.images.bounds import MAX_PIXELS, assert_decodable
+from estimator_train.input_fns.images.orientation import orientation_of, turned
+from estimator_train.input_fns.images.pillow import decode_with_pillow
+from estimator_train.input_fns.images.serving import decode_for_serving
 
 RESIZES = ("squash", "crop", "pad")
 
 _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and height follow
 _NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any JPEG or PNG
 _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
-_EXIF = np.frombuffer(b"Exif", np.uint8)
-_ORIENTATION, _BITS_PER_SAMPLE = 0x0112, 0x0102  # the tags
-_MOST_TAGS = 64
-_EXIF_BYTES = 4096
 
 
 def decode_image(
@@ -78,7 +75,7 @@ def decode_pixels(
     with tf.init_scope():
         is_eager = tf.executing_eagerly()
     decode = _traced_once(at_least, orient) if is_eager else _decoder_of_jpeg_and_png(at_least, orient)
-    other = _decode_for_serving if serving else functools.partial(_decode_with_pillow, orient=orient)
+    other = decode_for_serving if serving else functools.partial(decode_with_pillow, orient=orient)
     image = tf.cond(size[0] < _NO_SIZE[0], lambda: decode(encoded, size), lambda: other(encoded))
     without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
     return tf.slice(image, [0, 0, 0], without_alpha)
@@ -98,11 +95,14 @@ def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> 
     """Returns a function (encoded image, its size) -> uint8 of (height, width, 1 to 4)."""
 
     def decode(encoded: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([_assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
-            turned = _orientation(encoded) if orient else 1
+        with tf.control_dependencies([assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
+            orientation = orientation_of(encoded) if orient else 1
             # decode_jpeg decodes PNG as well. The alpha channel is dropped later, as `channels=3` would drop it.
-            image = _decode_scaled_down(encoded, size, at_least, turned) if at_least else tf.io.decode_jpeg(encoded)
-        return _turned(image, turned) if orient else image
+            if at_least is None:
+                image = tf.io.decode_jpeg(encoded)
+            else:
+                image = _decode_scaled_down(encoded, size, at_least, orientation)
+        return turned(image, orientation) if orient else image
 
     return decode
 
@@ -248,122 +248,6 @@ def _decode(
     else:
         image = tf.image.resize(image, image_size)
     return tf.ensure_shape(image, (*image_size, None))
-
-
-def _assert_decodable(condition: tf.Tensor) -> tf.Operation:
-    message = "an image", f"cannot be decoded: it is not a readable image of at most {MAX_PIXELS} pixels"
-    return tf.raw_ops.Assert(condition=condition, data=message)
-
-
-def _orientation(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG, 1 to 8, which is 1 without one."""
-    head = tf.io.decode_raw(encoded, tf.uint8, fixed_length=32)  # padded with zeros
-    # The Exif segment comes first, or after a JFIF segment of 18 bytes.
-    is_first, is_second = (tf.reduce_all(tf.equal(head[at : at + 4], _EXIF)) for at in (6, 24))
-
-    def read() -> tf.Tensor:
-        # Everything in a small TIFF header is 16 bits wide, at an even place, or has only zeros in its upper half.
-        content = tf.strings.substr(encoded, tf.where(is_first, 12, 30), _EXIF_BYTES)
-        is_little = tf.equal(tf.strings.substr(content, 0, 1), "I")
-        orders = [tf.io.decode_raw(content, tf.uint16, little, 2 * _EXIF_BYTES) for little in (True, False)]
-        words = tf.cast(tf.where(is_little, *orders), tf.int32)
-        directory = tf.minimum(tf.where(is_little, words[2], words[3]), _EXIF_BYTES) // 2
-        entries = tf.reshape(words[directory + 1 :][: 6 * _MOST_TAGS], [_MOST_TAGS, 6])
-        is_tag = (entries[:, 0] == _ORIENTATION) & (tf.range(_MOST_TAGS) < words[directory])
-        value = tf.reduce_max(tf.where(is_tag, entries[:, 4], 0))
-        return tf.where((value >= 1) & (value <= 8), value, 1)
-
-    return tf.cond(is_first | is_second, read, lambda: 1)
-
-
-def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    def turn() -> tf.Tensor:
-        # Not tf.transpose: for uint8, oneDNN prints that it cannot on most processors. And no further conditions, whose
-        # functions every new dataset would trace and optimize.
-        height, width, channels = tf.unstack(tf.shape(image))
-        is_transposed = orientation >= 5
-        rows = _reversed_if(tf.reduce_any(tf.equal(orientation, (3, 4, 6, 7))), height)
-        columns = _reversed_if(tf.reduce_any(tf.equal(orientation, (2, 3, 7, 8))), width)
-        down, right = tf.where(is_transposed, [1, -1], [-1, 1]), tf.where(is_transposed, [-1, 1], [1, -1])
-        places = tf.reshape(rows * width, down) + tf.reshape(columns, right)
-        return tf.gather(tf.reshape(image, [-1, channels]), places)
-
-    return tf.cond(orientation > 1, turn, lambda: image)
-
-
-def _reversed_if(condition: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    places = tf.range(length)
-    return tf.where(condition, length - 1 - places, places)
-
-
-def _decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
-    decode = functools.partial(_pixels_of_pillow, orient=orient)
-    image = tf.ensure_shape(tf.numpy_function(decode, [encoded], tf.uint8, stateful=False), (None, None, None))
-    with tf.control_dependencies([_assert_decodable(tf.size(image) > 0)]):
-        return tf.identity(image)
-
-
-def _pixels_of_pillow(encoded: bytes, *, orient: bool) -> np.ndarray:
-    """Returns the pixels of a still WebP, a BMP, the first frame of a GIF, or a TIFF of up to 16 bits.
-
-    Returns an empty array for others.
-    """
-    none = np.zeros((0, 0, 1), np.uint8)
-    try:  # the library does without Pillow
-        pillow, operations = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
-        with pillow.open(io.BytesIO(encoded), formats=("WEBP", "BMP", "GIF", "TIFF")) as image:
-            is_animated = image.format == "WEBP" and getattr(image, "is_animated", False)
-            if is_animated or math.prod(image.size) > MAX_PIXELS:
-                return none
-            bits = max(getattr(image, "tag_v2", {}).get(_BITS_PER_SAMPLE, (16,)))
-            if orient and image.format == "TIFF":
-                image = operations.exif_transpose(image)
-            if image.mode in ("F", "I"):  # nothing says which value is white
-                return none
-            if image.mode.startswith("I;16"):
-                pixels = (np.asarray(image) >> bits - 8).astype(np.uint8)
-            else:
-                pixels = np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
-    except Exception:  # its plugins raise errors of many classes
-        return none
-    return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
-
-
-def _decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
-    """Decodes a still WebP, a BMP, or the first frame of a GIF with TensorFlow's operations."""
-    head = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=32), tf.int64)  # padded with zeros
-
-    def starts(text: bytes, at: int = 0) -> tf.Tensor:
-        return tf.reduce_all(tf.equal(head[at : at + len(text)], list(text)))
-
-    def number(at: int, size: int) -> tf.Tensor:
-        return tf.reduce_sum(head[at : at + size] * [256**place for place in range(size)])
-
-    def sides(*values: tf.Tensor) -> tf.Tensor:
-        return tf.stack([tf.cast(value, tf.int64) for value in values])
-
-    bits = number(21, 4)
-    is_large, is_lossless = starts(b"VP8X", 12), starts(b"VP8L", 12)
-    of_webp = tf.where(
-        is_large,
-        sides(1 + number(24, 3), 1 + number(27, 3)),
-        tf.where(
-            is_lossless,
-            sides(1 + bits % 2**14, 1 + bits // 2**14 % 2**14),
-            sides(number(26, 2) % 2**14, number(28, 2) % 2**14),
-        ),
-    )
-    of_bmp = sides(number(18, 4), tf.abs(tf.cast(number(22, 4), tf.int32)))  # a negative height: rows from the top
-    of_gif = sides(number(6, 2), number(8, 2))
-    is_still = starts(b"RIFF") & starts(b"WEBP", 8) & ~(is_large & (head[20] // 2 % 2 == 1))
-    formats = (starts(b"BM"), of_bmp), (starts(b"GIF8"), of_gif), (is_still, of_webp)
-    size = tf.constant(_NO_SIZE)
-    for is_format, of_format in formats:
-        size = tf.where(is_format, of_format, size)
-    with tf.control_dependencies([_assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
-        # Not decode_webp, an operation that servers with an older TensorFlow lack.
-        image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
-    return tf.ensure_shape(image, (None, None, None))
 
 
 def _decode_scaled_down(

@@ -90,6 +90,26 @@ def test_other_files_are_counted_by_their_ending(fill):
     assert counted_endings({}) is None
 
 
+def test_images_below_a_class_directory_belong_to_its_class(fill):
+    folder = fill(
+        {"a": 2, "a/left": 9, "a/left/b": 9, "b/left": 6, "b/right": 4, "a/.hidden": 1, "b/__MACOSX": 1}, ".png"
+    )
+    (folder / "a" / "left" / "1.heic").touch()
+    (folder / "b" / "right" / "b").symlink_to(folder / "b")  # a circle
+    data = datasets.open_dataset("images", folder)
+    assert data.class_names == ("a", "b") and data.other_files == {".heic": 1}
+    assert data.class_counts() == {"train": {"a": 16, "b": 8}, "eval": {"a": 4, "b": 2}}
+    assert {data.class_of(path) for path in data.eval_paths if "/a/left/b/" in path} == {"a"}
+    assert data.limited(6).class_counts()["train"] == {"a": 4, "b": 2}
+    assert sum(data.with_validation(0.5).class_counts()["validation"].values()) == 12  # of the same names
+    ((images, labels),) = data.train_input_fn(image_size=(4, 4), batch_size=99, num_epochs=1)()
+    assert images.shape[0] == 24 and labels.numpy().sum(axis=0).tolist() == [16, 8]
+    assert datasets.open_evaluation("images", folder, ("b", "a"), image_size=(4, 4)).class_counts()["eval"] == {
+        "b": 10,
+        "a": 20,
+    }
+
+
 @pytest.mark.parametrize("validation", ["val", "valid", "validation"])
 def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
     folder = fill({"train/a": 3, "train/b": 3, f"{validation}/a": 1, f"{validation}/b": 1})

@@ -1,0 +1,72 @@
+"""Decodes WebP, BMP, GIF and TIFF with Pillow, which the library does without."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train.input_fns.images.bounds import MAX_PIXELS, assert_decodable
+
+_BITS_PER_SAMPLE, _PHOTOMETRIC, _WHITE_IS_ZERO = 0x0102, 0x0106, 0  # two tags, and a value of the second
+
+
+def decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
+    """Decodes a still WebP, a BMP, the first frame of a GIF or a TIFF of up to 16 bits: uint8, with 1 or 3 channels.
+
+    Args:
+      orient: whether to turn a TIFF as its EXIF orientation says.
+
+    Raises:
+      tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
+    """
+    decode = functools.partial(_pixels, orient=orient)
+    encoded = tf.convert_to_tensor(encoded, tf.string)  # an array of bytes would lose zeros at its end
+    image = tf.ensure_shape(tf.numpy_function(decode, [encoded], tf.uint8, stateful=False), (None, None, None))
+    with tf.control_dependencies([assert_decodable(tf.size(image) > 0)]):
+        return tf.identity(image)
+
+
+def _pixels(encoded: bytes | np.ndarray, *, orient: bool) -> np.ndarray:
+    """Returns the pixels of an image, which in eager mode is given as an array of one object; none if it is refused."""
+    none = np.zeros((0, 0, 1), np.uint8)
+    file = io.BytesIO(encoded if isinstance(encoded, bytes) else encoded.item())
+    try:
+        pillow, operations = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
+    except ImportError:
+        return none
+    try:
+        with pillow.open(file, formats=("WEBP", "BMP", "GIF", "TIFF")) as image:
+            is_animated = image.format == "WEBP" and getattr(image, "is_animated", False)
+            if is_animated or math.prod(image.size) > MAX_PIXELS:
+                return none
+            tags = getattr(image, "tag_v2", {})
+            turned = operations.exif_transpose(image) if orient and image.format == "TIFF" else image
+            pixels = _pixels_of_16_bits(turned, tags) if turned.mode.startswith("I;16") else _pixels_of_8_bits(turned)
+    except Exception:  # its plugins raise errors of many classes
+        return none
+    return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
+
+
+def _pixels_of_16_bits(image: Any, tags: Mapping[int, Any]) -> np.ndarray:
+    """Returns the upper 8 of the bits that a TIFF has in each sample."""
+    bits = max(tags.get(_BITS_PER_SAMPLE, (16,)))
+    pixels = (np.asarray(image) >> bits - 8).astype(np.uint8)
+    # Pillow inverts such images of up to 8 bits itself.
+    return 255 - pixels if tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO else pixels
+
+
+def _pixels_of_8_bits(image: Any) -> np.ndarray:
+    if image.mode in ("F", "I"):  # nothing says which value is white
+        return np.zeros((0, 0, 1), np.uint8)
+    if image.format == "GIF" and "transparency" in image.info:
+        # What is transparent becomes black, as TensorFlow's decoder in an exported model has it.
+        colors = np.asarray(image.convert("RGBA"))
+        return colors[..., :3] * (colors[..., 3:] > 0)
+    return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
