@@ -101,12 +101,16 @@ def check_parent(file: str, flag: str) -> None:
 
 
 def check_place(model_dir: str, is_new: bool) -> None:
-    """Checks that a training can write to `model_dir`, and, if it is new, that no run is there."""
+    """Checks that a training can write to `model_dir`, and, if it is new, that no run has been trained there.
+
+    A run that ended before its first step, for example because of a damaged image, may start again.
+    """
     check_model_dir(model_dir)
     check_directory(model_dir, "--model-dir")
     checkpoint = newest_checkpoint(model_dir)
-    if is_new and (checkpoint or run_file(model_dir).exists()):
-        where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
+    has_steps = checkpoint is not None and not checkpoint.endswith("-0")
+    if is_new and (has_steps or as_path(model_dir, "evaluations.jsonl").exists()):
+        where = f"trained to {checkpoint}" if has_steps else "whose checkpoints are gone"
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
 
 

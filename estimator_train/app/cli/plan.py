@@ -12,6 +12,7 @@ from estimator_train.app.cli.directories import newest_checkpoint
 from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of
+from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.optimization import TESTED_RATES
@@ -33,6 +34,7 @@ def plan(run: Run) -> list[str]:
         _kind(data): _classes(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
+        "pixels": _pixels(data),
         "model": _model(settings, resumes=checkpoint is not None),
         "steps": _steps(run),
         "batch": _batch(settings, training, data),
@@ -124,6 +126,17 @@ def _files(settings, data):
     others = counted_endings(getattr(data, "other_files", {}))
     without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out: {others}"] * bool(others)
     return "".join([where, *without]) if without else where
+
+
+def _pixels(data):
+    """Says that images of 16 bits are nearly black because they use the lower bits alone; None if they do not."""
+    brightest = brightest_if_dark(((data and data.image_paths()) or {}).get("train", ()))
+    if brightest is None:
+        return None
+    return (
+        f"16-bit images with values up to {brightest} of 65535, nearly black to the model: multiply the values by "
+        f"{65535 // max(1, brightest)}, and save them again"
+    )
 
 
 def _model(settings, resumes):

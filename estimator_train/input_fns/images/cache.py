@@ -25,7 +25,8 @@ from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.host_memory import aligned_empty
 from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train.input_fns.images.decoding import decoded, fault_of_file, numbered
+from estimator_train.input_fns.images.decoding import decoded, numbered
+from estimator_train.input_fns.images.faults import fault_of_file
 
 _FORMAT = 1  # version of the file format in a cache directory
 
@@ -91,8 +92,7 @@ def _images(paths: Sequence[str], image_size: tuple[int, int], skip: bool, **how
 
 def _check_decoded(left_out: Sequence[str], skip: bool) -> None:
     if left_out and not skip:
-        fault = os.fsdecode(fault_of_file(os.fsencode(left_out[0])).numpy())
-        message = f'{left_out[0]} cannot be decoded: {fault}; delete it or pass on_error="skip"'
+        message = f'{left_out[0]} {fault_of_file(left_out[0])} or pass on_error="skip"'
         raise tf.errors.InvalidArgumentError(None, None, message)
 
 

@@ -71,7 +71,7 @@ def decode_pixels(
       tf.errors.InvalidArgumentError: see `decode_image`.
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
-    size = _size(encoded)
+    size = size_in_header(encoded)
     with tf.init_scope():
         is_eager = tf.executing_eagerly()
     decode = _traced_once(at_least, orient) if is_eager else _decoder_of_jpeg_and_png(at_least, orient)
@@ -188,21 +188,6 @@ def with_own_channels(images: tf.Tensor, is_gray: tf.Tensor, numbers: tf.Tensor)
     return tf.ensure_shape(uniform, images.shape), numbers
 
 
-def fault_of_file(path: tf.Tensor, *, serving: bool = False) -> tf.Tensor:
-    """Returns why a file cannot be decoded, such as "no readable image"; call it only for such a file.
-
-    `serving`: see `decode_pixels`.
-    """
-    # The file may be gone or its header damaged. Dataset.ignore_errors is the only way to catch an error in a graph.
-    sizes = tf.data.Dataset.from_tensors(path).map(lambda path: _size(tf.io.read_file(path))).ignore_errors()
-    size = sizes.concatenate(tf.data.Dataset.from_tensors(_NO_SIZE)).take(1).get_single_element()
-    height, width = tf.unstack(tf.strings.as_string(size))
-    too_large = tf.strings.join(["its ", width, " x ", height, f" pixels exceed {MAX_PIXELS} (scale it down)"])
-    is_large = (tf.reduce_prod(size) > MAX_PIXELS) & (size[0] < _NO_SIZE[0])
-    unreadable = "no readable image (a tf.data service reads no TIFF)" if serving else "no readable image"
-    return tf.where(is_large, too_large, unreadable)
-
-
 def to_rgb(images: tf.Tensor) -> tf.Tensor:
     """Converts images of (…, height, width, 1 or 3) to three channels; a single channel is copied, bit for bit."""
     if images.shape[-1] == 3:
@@ -259,7 +244,7 @@ def _decode_scaled_down(
     return tf.switch_case(number, [lambda ratio=ratio: tf.io.decode_jpeg(encoded, ratio=ratio) for ratio in _RATIOS])
 
 
-def _size(encoded: tf.Tensor) -> tf.Tensor:
+def size_in_header(encoded: tf.Tensor) -> tf.Tensor:
     """Returns (height, width), int64, from the header of a JPEG or PNG; `_NO_SIZE` for other formats."""
 
     def size_of_jpeg() -> tf.Tensor:

@@ -22,11 +22,11 @@ from estimator_train.input_fns.images.decoding import (
     batched,
     decode_own_channels,
     decoded,
-    fault_of_file,
     to_rgb,
     to_rgb_on_device,
     with_own_channels,
 )
+from estimator_train.input_fns.images.faults import fault_of_file
 from estimator_train.input_fns.service import check_service, distribute
 
 
@@ -318,15 +318,17 @@ class ImageFiles:
             number = tf.minimum(tf.size(numbers), tf.size(found))
             are_there = tf.cast(tf.equal(numbers[:number], found[:number]), tf.int32)
             bad = paths[tf.reduce_sum(tf.math.cumprod(are_there)) :]  # the first is; others may come later
-            with tf.control_dependencies([_assert_none(bad, functools.partial(_run_eagerly, self._fault_in_turn))]):
+            with tf.control_dependencies([_assert_none(bad, self._fault_in_turn)]):
                 return tf.identity(images), *targets(numbers)
 
         batches = tf.data.Dataset.zip((files, images)).map(join, num_parallel_calls=tf.data.AUTOTUNE)
         return batches.apply(tf.data.experimental.assert_cardinality(numbers.cardinality()))
 
-    def _fault_in_turn(self, path: tf.Tensor) -> tf.Tensor | str:
-        _, places = decode_own_channels(path[tf.newaxis], self.image_size, **self._how)
-        return "a file before it is damaged" if len(places) else fault_of_file(path)
+    def _fault_in_turn(self, path: bytes) -> str:
+        _, places = decode_own_channels([path], self.image_size, **self._how)
+        return (
+            "cannot be decoded: a file before it is damaged; delete that" if len(places) else str(fault_of_file(path))
+        )
 
     def _targets(self, shard: slice) -> Callable[[tf.Tensor], list[tf.Tensor]]:
         """Returns a function from indices into a shard to labels, or labels and weights."""
@@ -343,11 +345,7 @@ class ImageFiles:
         """Returns a function from indices into a shard, a slice of all files, to a batch of these files."""
         take_paths, targets = self._take_paths(shard), self._targets(shard)
         decode = self._cached(self.cache, shard) if self.cache is not None else None
-        # The graph of `fault_of_file` adds 25 to 40 ms to each new iterator. Only a service needs it, because it cannot
-        # run py_function.
-        find_fault = functools.partial(fault_of_file, serving=True)
-        if self.service is None:
-            find_fault = functools.partial(_run_eagerly, fault_of_file)
+        find_fault = (lambda path: str(fault_of_file(path))) if self.service is None else None
 
         def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             skips = self.on_error == "skip"
@@ -499,15 +497,20 @@ def _glob(pattern: str) -> list[str]:
     return found
 
 
-def _run_eagerly(function: Callable[[tf.Tensor], tf.Tensor], path: tf.Tensor) -> tf.Tensor:
-    """Calls a function from a path to a string when the graph runs, so that its operations are not in the graph."""
-    return tf.ensure_shape(tf.py_function(function, [path], tf.string), ())
+def _assert_none(bad: tf.Tensor, find_fault: Callable[[bytes], str] | None) -> tf.Operation:
+    """Returns an op that fails if there are bad paths; the error has the first one and its fault.
 
+    `find_fault` is called when the graph runs, so that its operations are not in the graph. It is None for the workers
+    of a service, which cannot call Python.
+    """
 
-def _assert_none(bad: tf.Tensor, find_fault: Callable[[tf.Tensor], tf.Tensor]) -> tf.Operation:
-    """Returns an op that fails if there are bad paths; the error has the first one and its fault."""
-    fault = tf.cond(tf.size(bad) > 0, lambda: find_fault(bad[0]), lambda: "")
-    message = tf.strings.join(["cannot be decoded: ", fault, '; delete it or pass on_error="skip"'])
+    def fault() -> tf.Tensor:
+        if find_fault is None:
+            return tf.constant("cannot be decoded: no image that a tf.data service reads, such as a TIFF; look at it")
+        text = tf.py_function(lambda path: find_fault(path.numpy()), bad[:1], tf.string)
+        return tf.ensure_shape(text, ())
+
+    message = tf.strings.join([tf.cond(tf.size(bad) > 0, fault, lambda: ""), ' or pass on_error="skip"'])
     # Error messages must be UTF-8.
     return tf.debugging.Assert(tf.size(bad) < 1, [tf.strings.unicode_transcode(bad[:1], "UTF-8", "UTF-8"), message])
 

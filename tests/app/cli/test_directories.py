@@ -5,7 +5,13 @@ from pathlib import Path
 import click
 import pytest
 
-from estimator_train.app.cli.directories import check_directory, check_model_dir, check_parent, newest_checkpoint
+from estimator_train.app.cli.directories import (
+    check_directory,
+    check_model_dir,
+    check_parent,
+    check_place,
+    newest_checkpoint,
+)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
@@ -50,3 +56,18 @@ def test_a_directory_below_one_that_is_closed_cannot_be_written_to(monkeypatch, 
     monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(click.ClickException, match=f"--out .*: no permission to write in {tmp_path}"):
         check_directory(str(tmp_path / "new"), "--out")
+
+
+def test_a_run_without_a_step_may_start_again_and_others_need_resume(tmp_path):
+    (tmp_path / "run.json").touch()
+    (tmp_path / "model.ckpt-0.index").touch()
+    check_place(str(tmp_path), is_new=True)
+    (tmp_path / "model.ckpt-10.index").touch()
+    with pytest.raises(click.ClickException, match="holds a run, trained to model.ckpt-10; add --resume"):
+        check_place(str(tmp_path), is_new=True)
+    check_place(str(tmp_path), is_new=False)
+    for path in tmp_path.glob("*.index"):
+        path.unlink()
+    (tmp_path / "evaluations.jsonl").touch()
+    with pytest.raises(click.ClickException, match="holds a run, whose checkpoints are gone; add --resume"):
+        check_place(str(tmp_path), is_new=True)

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import os
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask
 from estimator_train.app import datasets
@@ -53,6 +55,14 @@ def test_a_plain_training_says_only_what_holds(planned, scans, tmp_path):
         "evaluation": "at the end",
         "folder": str(tmp_path / "run"),
     }
+
+
+def test_images_of_16_bits_that_are_nearly_black_are_noticed(planned, tmp_path):
+    for name in ("a/1", "a/2", "b/1", "b/2"):
+        (tmp_path / "dark" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 4095, np.uint16)).save(tmp_path / "dark" / f"{name}.png")
+    data = datasets.open_dataset("images", tmp_path / "dark")
+    assert planned(data=data)["pixels"].startswith("16-bit images with values up to 4095 of 65535, nearly black to the")
 
 
 def test_a_rate_test_says_that_it_keeps_only_its_plot(planned, tmp_path):

@@ -141,15 +141,20 @@ def test_a_folder_is_trained_on_by_two_gpus(run, folder, tmp_path):
     assert devices == ["0", "1"]
 
 
-def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
-    bad = folder / "dark" / "3.jpeg"
-    bad.write_bytes(bad.read_bytes()[:200])
-    result = run(
-        "--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32", "--epochs", "9"
-    )
+def test_images_that_cannot_be_decoded_are_all_named_and_the_run_starts_again(run, folder):
+    whole, (first, *others) = (folder / "dark" / "4.jpeg").read_bytes(), sorted((folder / "dark").glob("*"))[:4]
+    for bad in (first, *others):
+        bad.write_bytes(whole[:200])
+    flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32", "--epochs", "9"]
+    result = run(*flags)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
-    assert f"estimator_train: {bad} cannot be decoded" in result.stderr  # TensorFlow's threads also write lines
+    lines = result.stderr.splitlines()  # TensorFlow's threads also write some
+    assert f"estimator_train: {first} cannot be decoded: no readable image; delete it" in lines
+    assert {f"{bad} cannot be decoded: no readable image; delete it" for bad in others} <= set(lines)
+    for bad in (first, *others):
+        bad.write_bytes(whole)
+    assert run(*flags, "--dry-run").returncode == 0
 
 
 def test_a_checkpoint_of_another_model_names_the_variables(run, tmp_path):

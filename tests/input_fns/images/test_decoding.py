@@ -16,9 +16,9 @@ from estimator_train.input_fns.images.decoding import (
     decode_image,
     decode_own_channels,
     decode_pixels,
-    fault_of_file,
     to_rgb,
 )
+from estimator_train.input_fns.images.faults import fault_of_file
 
 OCT2017 = pathlib.Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 SIZE = (16, 24)
@@ -138,7 +138,7 @@ def test_other_formats_never_reach_a_decoder_whatever_their_name(tmp_path, fast)
     paths = sorted(str(path) for path in tmp_path.iterdir())
     images, places = decode_own_channels(paths, SIZE, fast=fast)
     assert len(images) == len(places) == 0
-    assert {fault_of_file(path).numpy() for path in paths} == {b"no readable image"}
+    assert {str(fault_of_file(path)) for path in paths} == {"cannot be decoded: no readable image; delete it"}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -157,9 +157,8 @@ def test_pixels_are_counted_in_the_header_before_decoding(tmp_path, width, heigh
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         decode_image(path.read_bytes(), SIZE)
     assert ("at most 89478485 pixels" in str(error.value)) == too_large
-    fault = fault_of_file(str(path)).numpy().decode()
-    large = f"its {width} x {height} pixels exceed 89478485 (scale it down)"
-    assert fault == (large if too_large else "no readable image")
+    large = f"cannot be decoded: its {width} x {height} pixels exceed 89478485 (scale it down)"
+    assert fault_of_file(str(path)).what == (large if too_large else "cannot be decoded: no readable image")
 
 
 def test_pixels_of_a_jpeg_are_counted_in_the_header(tmp_path):
@@ -169,7 +168,7 @@ def test_pixels_of_a_jpeg_are_counted_in_the_header(tmp_path):
     start = contents(path).index(header) + len(header)
     path.write_bytes(contents(path)[:start] + struct.pack(">2H", 9000, 10000) + contents(path)[start + 4 :])
     assert len(decode_files([str(path)], SIZE)[0]) == 0
-    assert fault_of_file(str(path)).numpy() == b"its 10000 x 9000 pixels exceed 89478485 (scale it down)"
+    assert "its 10000 x 9000 pixels exceed 89478485 (scale it down)" in fault_of_file(str(path)).what
 
 
 def test_a_graph_of_a_session_refuses_other_formats():

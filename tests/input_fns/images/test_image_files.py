@@ -271,7 +271,7 @@ def test_the_order_of_batches_is_known_whatever_the_options(many):
 def test_a_file_gone_since_it_was_listed_is_named(folder):
     make = image_files(folder / "*/*", CLASSES, num_epochs=1)
     (folder / "cat/b.jpeg").unlink()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="cat/b.jpeg"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cat/b.jpeg.*cannot be read: there is no such file; rest"):
         list(make())
 
 

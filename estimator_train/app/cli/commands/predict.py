@@ -100,7 +100,7 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     for path in special:
         click.echo(f"estimator_train: {printable(path)} is a pipe, socket or device, not an image file", err=True)
     for path in undecodable:
-        click.echo(f"estimator_train: {printable(path)} cannot be decoded: {prediction.fault(path)}", err=True)
+        click.echo(f"estimator_train: {printable(path)} {prediction.fault(path)}", err=True)
     return 1 if absent or special or undecodable or unreadable else 0
 
 

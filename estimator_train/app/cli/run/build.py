@@ -242,11 +242,11 @@ def _bad_example(message):
     """Returns one line about a bad image or label, or None if TensorFlow's message is about something else."""
     # TensorFlow escapes quotes in an assertion's text, but not brackets, which a path may contain.
     refused = re.search(
-        r"assertion failed: \[(.+)\] \[((?:cannot be decoded|is no class): [^];]*(?:; delete it)?)", message
+        r"assertion failed: \[(.+?)\] \[(cannot be (?:decoded|read): .+?|is no class: [^]]+)\]", message
     )
     if refused:
-        return " ".join(refused.groups())
-    uncached = re.match(r"(.+ cannot be decoded: [^;]*; delete it) or pass on_error", message)
+        return " ".join(refused.groups()).partition(" or pass on_error")[0]
+    uncached = re.match(r"(.+ cannot be (?:decoded|read): .+) or pass on_error", message)
     if uncached:
         return uncached[1]
     missing = re.search(r"Feature: (\S+) \(data type: (\w+)\) is required but could not be found", message)

@@ -12,6 +12,7 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, run_errors
+from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.report import evaluation_log, predictions_file, run_files, tasks
 from estimator_train.app.report.outputs import NotFiniteError
 from estimator_train.extenders import add_metrics
@@ -37,7 +38,7 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
     estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
     eval_input_fn = build_eval_input_fn(settings, data)
     for path in checkpoint_paths:
-        with run_errors():
+        with run_errors(), naming_all_damaged_images(settings, data, ["eval"]):
             # Its events are apart from the training's curves.
             metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path, name=AFTERWARDS)
         yield examples.evaluation(metrics)

@@ -9,7 +9,8 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train.app.cli.run.build import build_estimator, run_errors
-from estimator_train.input_fns.images.decoding import decode_files, fault_of_file
+from estimator_train.input_fns.images.decoding import decode_files
+from estimator_train.input_fns.images.faults import fault_of_file
 from estimator_train.run_config import RunConfig
 
 
@@ -45,7 +46,7 @@ def predict(settings, model_dir, checkpoint, paths):
 
 def fault(path):
     """Returns why an image that `predict` left out cannot be decoded."""
-    return os.fsdecode(fault_of_file(os.fsencode(path)).numpy())
+    return fault_of_file(path).what
 
 
 def _outputs(prediction, settings):

@@ -37,6 +37,7 @@ from estimator_train.app.cli.run.build import (
     run_errors,
     set_verbosity,
 )
+from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.provenance import provenance
@@ -114,6 +115,7 @@ def run_training(run: Run) -> int:
     with (
         _without_line_of_plan(),
         run_errors(not_for(run.settings, run.training, run.data)),
+        naming_all_damaged_images(run.settings, run.data),
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
