@@ -7,7 +7,9 @@ import tensorflow as tf
 MAX_PIXELS = 89_478_485  # the same as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
 
 
-def assert_decodable(condition: tf.Tensor, readable: str = "image") -> tf.Operation:
-    """Returns an op that fails unless an encoded image is `readable` and of bounded size."""
-    message = "an image", f"cannot be decoded: it is not a readable {readable} of at most {MAX_PIXELS} pixels"
-    return tf.raw_ops.Assert(condition=condition, data=message)
+UNREADABLE = f"it is not a readable image of at most {MAX_PIXELS} pixels"
+
+
+def assert_decodable(condition: tf.Tensor, fault: str = UNREADABLE) -> tf.Operation:
+    """Returns an op that fails with the fault of an encoded image unless the condition holds."""
+    return tf.raw_ops.Assert(condition=condition, data=("an image", f"cannot be decoded: {fault}"))

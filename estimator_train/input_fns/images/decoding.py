@@ -95,7 +95,8 @@ def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> 
     """Returns a function (encoded image, its size) -> uint8 of (height, width, 1 to 4)."""
 
     def decode(encoded: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
+        is_bounded = assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)
+        with tf.control_dependencies([is_bounded, assert_decodable(_has_end(encoded), "it is a JPEG that is cut off")]):
             orientation = orientation_of(encoded) if orient else 1
             # decode_jpeg decodes PNG as well. The alpha channel is dropped later, as `channels=3` would drop it.
             if at_least is None:
@@ -233,6 +234,21 @@ def _decode(
     else:
         image = tf.image.resize(image, image_size)
     return tf.ensure_shape(image, (*image_size, None))
+
+
+def _has_end(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns whether an image is not a JPEG, or has the marker of its end, usually as its last bytes.
+
+    The decoder refuses a JPEG without it, but prints "Premature end of JPEG data" first, and not of which file.
+    """
+    start = tf.maximum(tf.strings.length(encoded) - 2, 0)
+    is_whole = tf.equal(tf.strings.substr(encoded, start, 2), b"\xff\xd9") | ~tf.io.is_jpeg(encoded)
+
+    def search() -> tf.Tensor:  # a camera may add something behind it
+        content = tf.io.decode_raw(encoded, tf.uint8)
+        return tf.reduce_any(tf.equal(content[:-1], 0xFF) & tf.equal(content[1:], 0xD9))
+
+    return tf.cond(is_whole, lambda: True, search)
 
 
 def _decode_scaled_down(

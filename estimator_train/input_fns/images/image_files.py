@@ -326,9 +326,9 @@ class ImageFiles:
 
     def _fault_in_turn(self, path: bytes) -> str:
         _, places = decode_own_channels([path], self.image_size, **self._how)
-        return (
-            "cannot be decoded: a file before it is damaged; delete that" if len(places) else str(fault_of_file(path))
-        )
+        if len(places):
+            return "cannot be decoded: a file before it is the cause; look for that"
+        return _fault_as_text(path)
 
     def _targets(self, shard: slice) -> Callable[[tf.Tensor], list[tf.Tensor]]:
         """Returns a function from indices into a shard to labels, or labels and weights."""
@@ -345,7 +345,7 @@ class ImageFiles:
         """Returns a function from indices into a shard, a slice of all files, to a batch of these files."""
         take_paths, targets = self._take_paths(shard), self._targets(shard)
         decode = self._cached(self.cache, shard) if self.cache is not None else None
-        find_fault = (lambda path: str(fault_of_file(path))) if self.service is None else None
+        find_fault = _fault_as_text if self.service is None else None
 
         def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             skips = self.on_error == "skip"
@@ -497,6 +497,10 @@ def _glob(pattern: str) -> list[str]:
     return found
 
 
+def _fault_as_text(path: bytes) -> str:
+    return str(fault_of_file(path))
+
+
 def _assert_none(bad: tf.Tensor, find_fault: Callable[[bytes], str] | None) -> tf.Operation:
     """Returns an op that fails if there are bad paths; the error has the first one and its fault.
 
@@ -507,7 +511,7 @@ def _assert_none(bad: tf.Tensor, find_fault: Callable[[bytes], str] | None) -> t
     def fault() -> tf.Tensor:
         if find_fault is None:
             return tf.constant("cannot be decoded: no image that a tf.data service reads, such as a TIFF; look at it")
-        text = tf.py_function(lambda path: find_fault(path.numpy()), bad[:1], tf.string)
+        text = tf.py_function(lambda path: find_fault(path.numpy()), [bad[0]], tf.string)
         return tf.ensure_shape(text, ())
 
     message = tf.strings.join([tf.cond(tf.size(bad) > 0, fault, lambda: ""), ' or pass on_error="skip"'])

@@ -13,7 +13,10 @@ from estimator_train.input_fns.images.bounds import MAX_PIXELS, assert_decodable
 from estimator_train.input_fns.images.orientation import reversed_if
 
 _NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any image
-_READABLE = "JPEG, PNG, still WebP, uncompressed BMP, or GIF whose first frame fills it,"
+_UNREADABLE = (
+    "it is not a readable JPEG, PNG, still WebP, uncompressed BMP, or GIF whose first frame fills it, of at most "
+    f"{MAX_PIXELS} pixels"
+)
 _BMP_HEADER = 14  # bytes before the header that describes the pixels
 
 
@@ -24,7 +27,7 @@ def decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
       tf.errors.InvalidArgumentError: the image is another one, is damaged, or has more than `MAX_PIXELS`.
     """
     header = _Header(encoded)
-    with tf.control_dependencies([assert_decodable(tf.reduce_prod(header.size) <= MAX_PIXELS, _READABLE)]):
+    with tf.control_dependencies([assert_decodable(tf.reduce_prod(header.size) <= MAX_PIXELS, _UNREADABLE)]):
         # Not decode_webp, an operation that servers with an older TensorFlow lack.
         image = tf.cond(
             header.has_palette,
@@ -32,7 +35,7 @@ def decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
             lambda: tf.io.decode_image(encoded, expand_animations=False),
         )
     is_whole = tf.reduce_all(tf.shape(image, tf.int64)[:2] == header.size)
-    with tf.control_dependencies([assert_decodable(is_whole, _READABLE)]):
+    with tf.control_dependencies([assert_decodable(is_whole, _UNREADABLE)]):
         return tf.ensure_shape(tf.identity(image), (None, None, None))
 
 

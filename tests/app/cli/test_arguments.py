@@ -119,6 +119,8 @@ def write_files(folder, scans):
     (folder / "other" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": ["A", "B"]}}))
     (folder / "begun").mkdir()
     (folder / "begun" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    (folder / "lost").mkdir()
+    (folder / "lost" / "evaluations.jsonl").touch()
     (folder / "recipe").mkdir()
     (folder / "recipe" / "run.json").write_text(json.dumps({"settings": {"recipe": "unet3d"}}))
     (folder / "list.json").write_text("[]")
@@ -225,8 +227,8 @@ WRONG = [
     (["export", "--model-dir", "run", "--format", "keras", "--out", ""], "'--out': it is empty"),
     (["--model-dir", "file"], "--model-dir file is a file"),
     (
-        ["--model-dir", "run"],
-        "run holds a run, without a checkpoint yet; add --resume, or give another --model-dir",
+        ["--model-dir", "lost"],
+        "lost holds a run, whose checkpoints are gone; add --resume, or give another --model-dir",
     ),
     (["--model-dir", "begun"], "begun holds a run, trained to model.ckpt-7; add --resume, or give another"),
     (["--model-dir", "run", "--resume", "--model", "small_cnn"], "the run in run has model vgg16, not small_cnn;"),

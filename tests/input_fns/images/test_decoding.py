@@ -171,6 +171,16 @@ def test_pixels_of_a_jpeg_are_counted_in_the_header(tmp_path):
     assert "its 10000 x 9000 pixels exceed 89478485 (scale it down)" in fault_of_file(str(path)).what
 
 
+def test_a_jpeg_that_is_cut_off_is_refused_before_the_decoder_prints_lines_about_it(capfd):
+    content = encoded_frames("JPEG", 1)
+    for encoded in (content[:-1], content[:-2], content[: len(content) // 2]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="it is a JPEG that is cut off"):
+            decode_image(encoded, SIZE)
+    assert capfd.readouterr().err == ""
+    behind = decode_image(content + b"trailer", SIZE)
+    np.testing.assert_array_equal(behind, decode_image(content, SIZE))
+
+
 def test_a_graph_of_a_session_refuses_other_formats():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         encoded = tf.compat.v1.placeholder(tf.string, [None])
