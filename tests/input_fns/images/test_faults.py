@@ -22,7 +22,7 @@ def paths(tmp_path):
     return list(map(str, paths))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def closed(paths, monkeypatch):
     """Lets TensorFlow be refused the third file; root, who runs these tests in containers, may read any file."""
     read = tf.io.read_file
@@ -35,7 +35,7 @@ def closed(paths, monkeypatch):
     monkeypatch.setattr(tf.io, "read_file", read_open)
 
 
-def test_only_a_damaged_file_is_to_be_deleted(paths):
+def test_only_a_damaged_file_is_to_be_deleted(paths, closed):
     assert str(fault_of_file(paths[1])) == "cannot be decoded: no readable image; delete it"
     assert str(fault_of_file(paths[2])) == "cannot be read: permission denied; make it readable"
     assert str(fault_of_file(paths[3])) == "cannot be read: there is no such file; restore it"

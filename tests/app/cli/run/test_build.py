@@ -193,7 +193,7 @@ def test_an_encoded_image_that_is_cut_off_is_one_line():
     images = tf.data.Dataset.from_tensors(torn).map(lambda encoded: decode_image(encoded, (8, 8)))
     with pytest.raises(click.ClickException) as error, run_errors():
         list(images)
-    assert error.value.message == "an image cannot be decoded: it is a JPEG that is cut off"
+    assert error.value.message == "an image cannot be decoded: Invalid JPEG data, size 200 bytes"
 
 
 def test_a_label_of_a_record_that_is_no_class_is_one_line(tmp_path):
