@@ -123,7 +123,8 @@ class ImageDataset(Dataset):
     def class_of(self, path: str) -> str:
         """Returns the class of an image.
 
-        >>> datasets.open_dataset("images", "scans/train").class_of("scans/train/DME/DME-100000-1.jpeg")
+        >>> data = datasets.open_dataset("synthetic_oct", "scans", draw=False)
+        >>> data.class_of("scans/train/DME/DME-100000-1.jpeg")
         'DME'
         """
         return os.path.basename(self._class_directory(path))

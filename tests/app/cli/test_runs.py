@@ -141,7 +141,7 @@ def test_a_folder_is_trained_on_by_two_gpus(run, folder, tmp_path):
     assert devices == ["0", "1"]
 
 
-def test_images_that_cannot_be_decoded_are_all_named_and_the_run_starts_again(run, folder):
+def test_undecodable_images_are_all_named_and_the_run_starts_again(run, folder):
     whole, (first, *others) = (folder / "dark" / "4.jpeg").read_bytes(), sorted((folder / "dark").glob("*"))[:4]
     for bad in (first, *others):
         bad.write_bytes(whole[:200])

@@ -72,7 +72,7 @@ def test_transparent_pixels_of_a_gif_are_black():
     assert is_transparent.any() and not decode_pixels(ENCODED["transparent.gif"]).numpy()[is_transparent].any()
 
 
-def test_an_exported_model_refuses_what_it_would_decode_otherwise_and_names_its_formats(served):
+def test_an_exported_model_refuses_what_it_would_decode_otherwise(served):
     partial = bytearray(ENCODED["palette.gif"])
     struct.pack_into("<2H", partial, 6, 30, 30)  # the canvas, which the frame does not fill
     of_16_bits = bmp(8).replace(struct.pack("<HHI", 1, 8, 0), struct.pack("<HHI", 1, 16, 0), 1)
