@@ -327,7 +327,7 @@ class ImageFiles:
     def _fault_in_turn(self, path: bytes) -> str:
         _, places = decode_own_channels([path], self.image_size, **self._how)
         if len(places):
-            return "cannot be decoded: a file before it is the cause; look for that"
+            return "cannot be decoded: a file before it is damaged, missing or closed; look at that"
         return _fault_as_text(path)
 
     def _targets(self, shard: slice) -> Callable[[tf.Tensor], list[tf.Tensor]]:
