@@ -85,8 +85,8 @@ _RUNS = {  # "settings" and "training" of run.json
     "features": (_BASE | {"freeze": "all"}, {"cache": "features"}),
     "weights": (_BASE | {"limit": 8, "resize": "pad", "fast": True}, {"class_weights": "balanced", "max_steps": 9}),
     "own": (_OWN, {"max_steps": 5}),
-    "recipe": ({"recipe": "unet3d", "volume": 8}, {"split_over": 2}),
-    "copies": ({"recipe": "unet3d", "volume": 8}, {"replicas": 2}),
+    "recipe": ({"recipe": "unet3d", "volume": 8, "split_over": 2}, {}),
+    "copies": ({"recipe": "unet3d", "volume": 8, "replicas": 2}, {}),
 }
 
 
