@@ -1,5 +1,7 @@
 """Each private name of tf_keras, used as in the package; docstrings say what breaks without it."""
 
+import types
+
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 # isort: split
@@ -26,30 +28,13 @@ def test_the_step_variable_of_a_legacy_optimizer_is_replaced():
         assert optimizer.iterations is step is private_tf_keras.legacy_step_variable(optimizer)
 
 
-class _Session:
-    is_open = False
-
-    def __init__(self):
-        self.graph, self.runs = tf.compat.v1.get_default_graph(), []
-
-    def run(self, fetches, feed_dict=None):
-        self.is_open = True
-        self.runs.append(fetches)
-        return [True for _ in fetches] if isinstance(fetches, list) else None
-
-
 def test_keras_runs_in_another_session_and_keeps_it_if_it_does(graph):
     """Weights that a model_fn sets would be lost, and a session of the program before would be, too."""
-    before, unused, used = _Session(), _Session(), _Session()
-    with private_tf_keras.running_in(before):
-        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).set_weights([[[2.0]], [1.0]])
-    assert before.runs
-    with private_tf_keras.running_in(unused):
-        pass
-    assert private_tf_keras.backend.get_session() is before
-    with private_tf_keras.running_in(used):
-        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).set_weights([[[2.0]], [1.0]])
-    assert private_tf_keras.backend.get_session() is used
+    before, unused = (types.SimpleNamespace(graph=graph, is_open=is_open) for is_open in (True, False))
+    for session in (before, unused):
+        with private_tf_keras.running_in(session):
+            assert private_tf_keras.backend.get_session() is session
+        assert private_tf_keras.backend.get_session() is before
     keras.backend.clear_session()
 
 
