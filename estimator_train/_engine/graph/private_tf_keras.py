@@ -47,10 +47,14 @@ def running_in(session: KerasSession) -> Iterator[None]:
 
 def loads_not_run(graph: tf.Graph) -> list[tf.Operation]:
     """Returns the ops of a v1 graph that assign weights from a .keras or .weights.h5 file, which Keras does not run."""
+    parts_of = tf.distribute.get_strategy().experimental_local_results
+    variables = graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    initializers = {part.initializer for variable in variables for part in parts_of(variable)}
     return [
         op
         for op in graph.get_operations()
         if op.type == "AssignVariableOp"
+        and op not in initializers  # loading creates these, too, and those of zeros have a constant
         and op.inputs[1].op.type == "Const"
         and any(frame.filename == saving_lib.__file__ for frame in op.traceback)
     ]

@@ -83,7 +83,7 @@ def test_training_starts_from_the_weights_and_resumes_from_its_own(replicas, pre
     np.testing.assert_array_equal(values[1], weights[4])
 
 
-@pytest.mark.parametrize("file", ["weights.h5", "weights", "model.h5", "model", "own.weights.h5"])
+@pytest.mark.parametrize("file", ["weights.h5", "weights", "own.weights.h5", "model.h5", "model", "model.keras"])
 def test_weights_of_every_kind_of_file_count(file, pretrained, tmp_path):
     path, is_model, expected = str(tmp_path / file), file.startswith("model"), loss_of(pretrained)
     (pretrained.save if is_model else pretrained.save_weights)(path)

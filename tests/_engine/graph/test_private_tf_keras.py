@@ -35,7 +35,7 @@ def test_keras_runs_in_another_session_and_keeps_it_if_it_does(graph):
         with private_tf_keras.running_in(session):
             assert private_tf_keras.backend.get_session() is session
         assert private_tf_keras.backend.get_session() is before
-    keras.backend.clear_session()
+    private_tf_keras.backend.set_session(None)
 
 
 def test_assignments_of_weights_that_keras_does_not_run(graph, tmp_path):

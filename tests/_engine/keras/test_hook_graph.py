@@ -130,7 +130,7 @@ def test_summaries_show_the_trained_variables(tmp_path):
     assert not np.array_equal(shown[0][0], shown[1][0]) and shown[1][0].tolist() in saved(estimator, 3, 2)
 
 
-def test_a_resumed_training_keeps_its_values_and_an_evaluation_its_checkpoint(source, tmp_path):
+def test_a_resumed_training_and_an_evaluation_keep_their_values(source, tmp_path):
     estimator = estimator_of(tmp_path, rate=0.1)
     estimator.train(input_fn, steps=1)
     plain = estimator.evaluate(input_fn)
