@@ -579,7 +579,7 @@ def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_
     assert said["files"] == f"{drawn}, drawn when training starts"
 
 
-def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, run, scans, tmp_path):
+def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, command, scans, tmp_path):
     said = plan("--data-dir", scans)
     numbers = "12 images to train on and 4 to evaluate on, in 2 classes"
     assert (said["data"], said["folder"]) == (f"images: {numbers}, from the folders in --data-dir", "runs/images")
@@ -588,7 +588,7 @@ def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, run, scans, tmp_
         shutil.copytree(scans / "dark", tmp_path / "four" / name)
         shutil.copytree(scans / "dark", tmp_path / "five" / "train" / name)
     (tmp_path / "five" / "train" / "AMD").symlink_to(scans / "dark")
-    code, output, _ = run("--data-dir", "four", "--dry-run")
+    code, output, _ = command("--data-dir", "four", "--dry-run")
     assert code == 0 and "vgg16 for images of 224x224, starting from imagenet" in output
     assert "oct2017: 24 images to train on and 8 to evaluate on, in 4 classes, from the folders in --data-dir" in output
     assert plan("--data-dir", "five")["data"].startswith("images: 30 images to train on and 10 to ")
