@@ -501,8 +501,8 @@ def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monk
     graphs = []
 
     class Noted(function_session.HookGraph):
-        def __init__(self, specs):
-            super().__init__(specs)
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
             graphs.append(self.graph)
 
     monkeypatch.setattr("estimator_train._engine.keras.hook_graph.HookGraph", Noted)

@@ -110,19 +110,16 @@ class KeepsNorms(tf_keras.optimizers.SGD):
         self.norms = {"largest": tf.Variable(0.0)}
 
 
-# Base classes, and optimizers around others.
-_NO_KINDS = "Optimizer", "OptimizerV2", "LossScaleOptimizer", "MultiOptimizer", "LegacyOptimizerWarning"
-
-
 def optimizers(keras):
     """Yields optimizers of every kind, each alone and in a LossScaleOptimizer."""
     kinds = [kind for _, kind in inspect.getmembers(keras.optimizers, inspect.isclass)]
     kinds += [kind for _, kind in inspect.getmembers(keras.optimizers.legacy, inspect.isclass)]
     scale = keras.mixed_precision.LossScaleOptimizer if keras is tf_keras else keras.optimizers.LossScaleOptimizer
     for kind in [*kinds, KeepsNorms] if keras is tf_keras else kinds:
-        is_kind = kind.__name__ not in _NO_KINDS
-        for wrap in (lambda optimizer: optimizer, scale) if is_kind else ():
-            yield wrap(kind(0.1))
+        # Optimizers around others, and base classes, have no learning rate, but for one.
+        if kind.__name__ != "Optimizer" and "learning_rate" in inspect.signature(kind).parameters:
+            yield kind(learning_rate=0.1)
+            yield scale(kind(learning_rate=0.1))
 
 
 def variables_in(part):

@@ -260,7 +260,7 @@ def test_each_file_that_is_left_out_is_named_with_the_reason(command, trained, s
         f"estimator_train: {tmp_path}/a.jpeg cannot be decoded: no readable image",
         f"estimator_train: {tmp_path}/b.png cannot be decoded: "
         "its 14000 x 14000 pixels exceed 89478485 (scale it down)",
-        f"estimator_train: {tmp_path}/d.jpeg cannot be decoded: no readable image",
+        f"estimator_train: {tmp_path}/d.jpeg cannot be read: there is no such file",
     ]
 
 
