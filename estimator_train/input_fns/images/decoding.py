@@ -241,14 +241,11 @@ def _has_end(encoded: tf.Tensor) -> tf.Tensor:
 
     The decoder refuses a JPEG without it, but prints "Premature end of JPEG data" first, and not of which file.
     """
-    start = tf.maximum(tf.strings.length(encoded) - 2, 0)
-    is_whole = tf.equal(tf.strings.substr(encoded, start, 2), b"\xff\xd9") | ~tf.io.is_jpeg(encoded)
-
-    def search() -> tf.Tensor:  # a camera may add something behind it
-        content = tf.io.decode_raw(encoded, tf.uint8)
-        return tf.reduce_any(tf.equal(content[:-1], 0xFF) & tf.equal(content[1:], 0xD9))
-
-    return tf.cond(is_whole, lambda: True, search)
+    length = tf.strings.length(encoded)
+    is_whole = tf.equal(tf.strings.substr(encoded, tf.maximum(length - 2, 0), 2), b"\xff\xd9") | ~tf.io.is_jpeg(encoded)
+    # A camera may add something behind it. Searching nothing takes less time in every new iterator than a tf.cond.
+    searched = tf.io.decode_raw(tf.strings.substr(encoded, tf.where(is_whole, length, 0), length), tf.uint8)
+    return is_whole | tf.reduce_any(tf.equal(searched[:-1], 0xFF) & tf.equal(searched[1:], 0xD9))
 
 
 def _decode_scaled_down(

@@ -7,50 +7,44 @@ import tensorflow as tf
 _ORIENTATION = 0x0112  # the tag
 _MOST_TAGS = 64
 _EXIF_BYTES = 4096
+# From here on, markers are of applications or of comments, whose segments may precede Exif; the image's are lower.
+_OPTIONAL = 0xFFE0
+_EXIF = 0xFFE1, 0x4578, 0x6966  # the marker, and "Exif" in two words
+_SHORT_JFIF = 16  # the length of a JFIF segment without a thumbnail
 
 
 def orientation_of(encoded: tf.Tensor) -> tf.Tensor:
     """Returns the EXIF orientation of a JPEG, 1 to 8, which is 1 without one and in other formats."""
-    first = tf.constant(2)
-    head = _segment(encoded, first)
-    # Most JPEGs have one optional segment, JFIF, or none, and need no loop, which takes as long as a small image.
-    is_alone = ~_is_exif(head) & ~_is_optional(_segment(encoded, _next_segment(first, head)))
-    return tf.cond(is_alone, lambda: 1, lambda: _search(encoded, first, head))
+    # Each operation here takes time in every new iterator, and each function of a condition or a loop much more. Most
+    # JPEGs have one optional segment, a short JFIF, or none, and need no loop, which takes as long as a small image.
+    head = tf.io.decode_raw(encoded, tf.uint16, little_endian=False, fixed_length=32)  # padded with zeros
+    first, length, second = tf.unstack(tf.cast(tf.gather(head, (1, 2, 10)), tf.int32))
+    has_none = (first < _OPTIONAL) | (tf.equal(length, _SHORT_JFIF) & (second < _OPTIONAL))
+    return tf.cond(has_none, lambda: 1, lambda: _search(encoded))
 
 
-def _search(encoded: tf.Tensor, at: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
+def _search(encoded: tf.Tensor) -> tf.Tensor:
     """Returns the orientation in the Exif segment, which any number of optional segments may precede."""
 
-    def is_other(at: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
-        return _is_optional(head) & ~_is_exif(head)
+    def head_of(at: tf.Tensor) -> tf.Tensor:
+        """Returns a segment's marker, its length without the marker, and the beginning of its content, in words."""
+        start = tf.minimum(at, tf.strings.length(encoded))
+        head = tf.io.decode_raw(tf.strings.substr(encoded, start, 8), tf.uint16, False, 8)  # padded with zeros
+        return tf.cast(head, tf.int32)
+
+    def is_exif(head: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_all(tf.equal(tf.gather(head, (0, 2, 3)), _EXIF))
 
     def take_next(at: tf.Tensor, head: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        at = _next_segment(at, head)
-        return at, _segment(encoded, at)
+        at = at + 2 + head[1]
+        return at, head_of(at)
 
-    at, head = tf.while_loop(is_other, take_next, (at, head))
+    start = tf.constant(2)
+    at, head = tf.while_loop(
+        lambda at, head: (head[0] >= _OPTIONAL) & ~is_exif(head), take_next, (start, head_of(start))
+    )
     content = tf.strings.substr(encoded, tf.minimum(at + 10, tf.strings.length(encoded)), _EXIF_BYTES)
-    return tf.cond(_is_exif(head), lambda: _orientation_in(content), lambda: 1)
-
-
-def _segment(encoded: tf.Tensor, at: tf.Tensor) -> tf.Tensor:
-    """Returns the first eight bytes of a segment: its marker, its length and the beginning of its content."""
-    start = tf.minimum(at, tf.strings.length(encoded))
-    return tf.io.decode_raw(tf.strings.substr(encoded, start, 8), tf.uint8, fixed_length=8)  # padded with zeros
-
-
-def _next_segment(at: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
-    high, low = tf.unstack(tf.cast(head[2:4], tf.int32))
-    return at + 2 + 256 * high + low
-
-
-def _is_exif(head: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_all(tf.equal(tf.gather(head, [0, 1, 4, 5, 6, 7]), list(b"\xff\xe1Exif")))
-
-
-def _is_optional(head: tf.Tensor) -> tf.Tensor:
-    """Returns whether a segment is an application's, FFE0 to FFEF, or a comment, FFFE."""
-    return tf.equal(head[0], 0xFF) & (tf.equal(head[1] // 16, 0xE) | tf.equal(head[1], 0xFE))
+    return tf.where(is_exif(head), _orientation_in(content), 1)
 
 
 def _orientation_in(content: tf.Tensor) -> tf.Tensor:
