@@ -37,9 +37,9 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
 
 
 def _check_is_no_iterator(result: Any) -> None:
-    """Raises ValueError if `result` has batches to read one after the other: TensorFlow would make one tensor of all.
+    """Raises ValueError if `result` is an iterator or a Sequence, of which TensorFlow would make a single tensor.
 
-    Those of Keras never end.
+    Keras' iterators never end, so that would take forever.
     """
     for part in tf.nest.flatten(result):
         if hasattr(part, "__next__") or hasattr(part, "on_epoch_end"):  # an iterator, or a Sequence of either Keras

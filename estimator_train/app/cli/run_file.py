@@ -54,7 +54,7 @@ def load_training(model_dir: Any) -> Training:
 
 
 class Progress(NamedTuple):
-    """What a run has had until now.
+    """How far a run has been trained.
 
     Attributes:
       first_step: global step from which its epochs count; see `CallbacksHook`.

@@ -221,7 +221,7 @@ def open_directory(
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """What was found besides images: the fields of `ImageDataset` of these names."""
+    """Collects what a search finds besides images, for the fields of `ImageDataset` with the same names."""
 
     other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     class_directories: dict[str, str] = dataclasses.field(default_factory=dict)

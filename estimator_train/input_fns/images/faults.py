@@ -18,7 +18,7 @@ from estimator_train.input_fns.images.decoding import decoded, numbered, size_in
 
 
 class Fault(NamedTuple):
-    """What is wrong with a file, and what to do; one that cannot be read may be intact, and must not be deleted."""
+    """Says what is wrong with a file and how to mend it. A file that cannot be read may be intact: do not delete it."""
 
     what: str
     remedy: str

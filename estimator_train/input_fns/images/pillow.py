@@ -66,7 +66,7 @@ def _pixels_of_8_bits(image: Any) -> np.ndarray:
     if image.mode in ("F", "I"):  # nothing says which value is white
         return np.zeros((0, 0, 1), np.uint8)
     if image.format == "GIF" and "transparency" in image.info:
-        # What is transparent becomes black, as TensorFlow's decoder in an exported model has it.
+        # Transparent pixels become black, as in TensorFlow's decoder, which exported models use.
         colors = np.asarray(image.convert("RGBA"))
         return colors[..., :3] * (colors[..., 3:] > 0)
     return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))

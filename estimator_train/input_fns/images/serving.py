@@ -40,7 +40,7 @@ def decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
 
 
 class _Header:
-    """What the first bytes of a WebP, BMP or GIF say.
+    """Reads the size and the layout of the pixels from the first bytes of a WebP, BMP or GIF.
 
     Attributes:
       size: (height, width), int64; larger than `MAX_PIXELS` if the image cannot be decoded.

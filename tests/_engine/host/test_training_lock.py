@@ -2,23 +2,30 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import re
-import signal
 import socket
 import threading
-import time
 from pathlib import Path
 
 import filelock
 import pytest
+import warm_python
 
 import estimator_train as et
 from estimator_train._engine.host.training_lock import ModelDirInUseError, training_lock
 
 HERE = socket.gethostname()
 SINCE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00"
+
+HOLD = """
+import pathlib, sys, time
+from estimator_train._engine.host.training_lock import training_lock
+
+with training_lock(sys.argv[1]):
+    pathlib.Path(sys.argv[1], "held").touch()
+    time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -27,22 +34,15 @@ def model_dir(tmp_path):
 
 
 @pytest.fixture
-def other_process(model_dir):
-    """A process that trains in `model_dir`, as far as the lock can tell: a fork, which need not import TensorFlow."""
-
-    def hold():
-        with training_lock(model_dir):
-            Path(model_dir, "held").touch()
-            signal.pause()
-
-    process = multiprocessing.get_context("fork").Process(target=hold)
-    process.start()
+def other_process(model_dir, tmp_path):
+    """A process that trains in `model_dir`, as far as the lock can tell."""
+    (tmp_path / "hold.py").write_text(HOLD)
+    process = warm_python.Popen([tmp_path / "hold.py", model_dir], stderr=tmp_path / "errors.log")
     while not os.path.exists(os.path.join(model_dir, "held")):
-        assert process.is_alive()
-        time.sleep(0.01)
+        assert process.poll() is None, (tmp_path / "errors.log").read_text()
     yield process
     process.kill()
-    process.join()
+    process.wait()
 
 
 def write_holder(model_dir, **holder):
@@ -64,7 +64,7 @@ def test_a_second_training_is_refused_with_the_process_of_the_first(
 
 def test_a_killed_training_holds_nothing(other_process, model_dir, warnings):
     other_process.kill()
-    other_process.join()
+    other_process.wait()
     assert "training.json" in os.listdir(model_dir)
     with training_lock(model_dir), open(os.path.join(model_dir, "training.json")) as file:
         assert json.load(file)["process"] == os.getpid()

@@ -103,7 +103,7 @@ def test_slots_are_built_once_and_only_for_variables_that_exist(keras, scales_lo
 
 
 class KeepsNorms(tf_keras.optimizers.SGD):
-    """Has a variable that is not in Keras' list."""
+    """Keeps a variable that Keras' list of variables lacks."""
 
     def build(self, variables):
         super().build(variables)

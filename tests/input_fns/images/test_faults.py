@@ -1,4 +1,4 @@
-"""What is said of files that cannot be decoded."""
+"""Files that cannot be decoded are explained, each with its own remedy."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What an evaluation by the command keeps of its examples."""
+"""The command keeps the examples of an evaluation, and no accuracy of outputs that are not finite."""
 
 import types
 
