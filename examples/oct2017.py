@@ -49,7 +49,7 @@ result = classification.result(data.class_names, labels, probabilities)
 print(classification.table(result))
 
 # %% The worst mistake.
-paths = sorted(data.eval_paths)
+paths = sorted(data.eval.paths)
 worst = probabilities[np.arange(len(labels)), labels].argmin()
 print(f"{paths[worst]} is taken for {data.class_names[probabilities[worst].argmax()]}")
 

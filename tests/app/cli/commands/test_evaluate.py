@@ -128,7 +128,7 @@ def test_all_checkpoints_are_ranked_by_accuracy_then_loss(outputs, expected):
 def test_predictions_are_a_row_an_image(outputs, entry, settings, data):
     header, *rows = outputs["predictions"]
     assert header == ["file", "true_class", "predicted_class", "bright", "dark"]
-    assert sorted(row[0] for row in rows) == sorted(data.eval_paths)
+    assert sorted(row[0] for row in rows) == sorted(data.eval.paths)
     assert [row[1] for row in rows] == [Path(row[0]).parent.name for row in rows]
     probabilities = np.array([row[3:] for row in rows], float)
     assert [row[2] for row in rows] == [settings.class_names[index] for index in probabilities.argmax(axis=1)]
