@@ -10,7 +10,7 @@ import tensorflow as tf
 import estimator_train as et
 from estimator_train import distribution, input_fns
 from estimator_train.app import datasets, models
-from estimator_train.app.report import classification
+from estimator_train.app.metrics import classification
 
 MAX_STEPS = 2000
 

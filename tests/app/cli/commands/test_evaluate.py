@@ -20,7 +20,8 @@ from estimator_train import model_to_estimator
 from estimator_train.app import datasets
 from estimator_train.app.cli.run import evaluation
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import evaluation_log, predictions_file, tasks
+from estimator_train.app.metrics import tasks
+from estimator_train.app.runs import evaluation_log, predictions_file
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 

@@ -17,7 +17,7 @@ from estimator_train.app.cli.run import reporting
 from estimator_train.app.cli.run.evaluation import Evaluation
 from estimator_train.app.cli.run.reporting import Reporter
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import tasks
+from estimator_train.app.metrics import tasks
 
 
 @pytest.fixture
