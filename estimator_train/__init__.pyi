@@ -12,6 +12,7 @@ from estimator_train._engine.keras.devices.split import split_over as split_over
 from estimator_train._engine.model_fn import EstimatorSpec as EstimatorSpec
 from estimator_train._engine.model_fn import ModeKeys as ModeKeys
 from estimator_train.app import conversion as conversion
+from estimator_train.app import runs as runs
 from estimator_train.canned import BaselineClassifier as BaselineClassifier
 from estimator_train.canned import BaselineEstimator as BaselineEstimator
 from estimator_train.canned import BaselineRegressor as BaselineRegressor

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import tf_keras as keras
 import estimator_train as et
 from estimator_train.app import datasets, models
 from estimator_train.app.datasets import synthetic_oct
+from estimator_train.app.runs import evaluations, predictions_file, run_file
 
 PACKAGE = Path(et.__file__).parent
 FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
@@ -23,6 +25,23 @@ def model():
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
     model.compile("sgd", "mse")
     return model
+
+
+def leave_a_run(folder):
+    """Writes what the command leaves of a run that has kept its best checkpoint."""
+    settings, counts = {"model": "small_cnn", "class_names": ["cat", "dog"]}, {"cat": 4, "dog": 4}
+    data = {"train": 8, "eval": 8, "classes": {"train": counts, "eval": counts}}
+    run_file.save(folder, settings, training={"keep_best": True}, data=data, last_step=4)
+    for step, place in ((2, "export/best_checkpoint"), (4, "")):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.train.get_or_create_global_step().assign(step))
+            tf.compat.v1.train.Saver().save(session, f"{folder / place}/model.ckpt", step)
+    for step, name in ((2, None), (4, None), (2, "final")):
+        evaluations.append(folder, f"model.ckpt-{step}", {"loss": 0.5, "global_step": step}, name=name)
+    predictions_file.write(folder, None, ("cat", "dog"), np.zeros(8, int), np.eye(2)[[0, 1] * 4])
+    times = {"steps_per_second": 8.0, "examples_per_second": 64.0, "input_wait_share": 0.1}
+    (folder / "timing.json").write_text(json.dumps(times))
 
 
 @pytest.fixture
@@ -46,7 +65,9 @@ def names(model, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_of_docstrings_run_and_print_what_they_say(module, names, capsys):
+def test_examples_of_docstrings_run_and_print_what_they_say(module, names, tmp_path, capsys):
+    if "runs" in module:
+        leave_a_run(tmp_path / "runs" / "scans")
     examples = [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
     assert examples
     runner = doctest.DocTestRunner()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import click
 
-from estimator_train._engine.host.model_dirs import absolute, checkpoints_among
+from estimator_train._engine.host.model_dirs import absolute
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app import datasets
+from estimator_train.app.runs.run_file import newest_checkpoint, path_in
 
 _FILES = (
     "run.json",
@@ -49,26 +48,9 @@ def dataset_of(flags: SimpleNamespace) -> str:
         ) from error
 
 
-def run_file(model_dir: str | os.PathLike[str]) -> Any:
-    """Returns the path of run.json, which describes a run."""
-    return as_path(model_dir, "run.json")
-
-
-def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
-    """Returns the name of the newest checkpoint in `model_dir`, or None; TensorFlow checks later that it is intact."""
-    directory = as_path(model_dir)
-    state = directory / "checkpoint"
-    text = state.read_text(errors="replace") if state.is_file() else ""
-    named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
-    if named:
-        return Path(named.group(1)).name
-    names = checkpoints_among(path.name for path in (directory.iterdir() if directory.is_dir() else ()))
-    return names[-1] if names else None
-
-
 def warn_of_lost_checkpoints(model_dir: str) -> None:
     """Says that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
-    if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
+    if path_in(model_dir).exists() and newest_checkpoint(model_dir) is None:
         click.echo(f"estimator_train: {model_dir} holds a run but no checkpoint: it starts at step 0", err=True)
 
 

@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 from estimator_train._engine.host.files import printable
-from estimator_train.app.cli.directories import run_file
+from estimator_train.app.runs import run_file
 
 
 def on_terminal(lines, indent=0):
@@ -47,7 +47,7 @@ def metrics_line(checkpoint, metrics, hidden=()):
 
 def stopped_line(signal, checkpoint, model_dir):
     """Says which `signal.Signals` stopped training, which checkpoint, if any, was saved, and how to continue."""
-    if not run_file(model_dir).exists():  # --resume would have nothing to continue
+    if not run_file.path_in(model_dir).exists():  # --resume would have nothing to continue
         return f"estimator_train: stopped by {signal.name} before the training began"
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
     saved = f"with {checkpoint} saved; continue with" if checkpoint else "before the first checkpoint; start again with"

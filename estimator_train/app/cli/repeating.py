@@ -10,9 +10,10 @@ from click.core import ParameterSource
 
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.conflicts import kept
-from estimator_train.app.cli.directories import model_dir_of, run_file
-from estimator_train.app.cli.run_file import flags_of
+from estimator_train.app.cli.directories import model_dir_of
 from estimator_train.app.cli.settings import RULES
+from estimator_train.app.cli.stored_settings import flags_of
+from estimator_train.app.runs import run_file
 
 
 class RepeatingCommand(cloup.Command):
@@ -24,7 +25,7 @@ class RepeatingCommand(cloup.Command):
             return rest
         path = ctx.params["config"]
         if path is None and ctx.params["resume"]:
-            path = run_file(model_dir_of(types.SimpleNamespace(**ctx.params)))
+            path = run_file.path_in(model_dir_of(types.SimpleNamespace(**ctx.params)))
             path = path if path.exists() else None
         if path is None:
             return rest

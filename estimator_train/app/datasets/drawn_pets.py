@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ _FINER = 2  # draw at this multiple of the size and scale down, which smooths th
 class DrawnPets(Part):
     """As many cats as dogs, each drawn from its number, at the requested image size, and kept in memory."""
 
-    class_names: Sequence[str] = CLASS_NAMES
+    class_names: tuple[str, ...] = CLASS_NAMES
     numbers: range
 
     @property

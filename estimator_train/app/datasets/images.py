@@ -15,7 +15,6 @@ from estimator_train.app.datasets.dataset import About, Dataset, check_classes
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
 
 ABOUT = About("classification", "any", "a folder of class folders")
@@ -37,9 +36,8 @@ class ImageFiles(Part):
       keys: names of the files that do not depend on where the data is.
     """
 
-    paths: Sequence[str]
-    labels: Sequence[int] | np.ndarray
-    keys: Sequence[str]
+    paths: list[str]
+    keys: list[str]
 
     @property
     def count(self) -> int:
@@ -49,8 +47,8 @@ class ImageFiles(Part):
         return self.keys
 
     def take(self, rows: Sequence[int]) -> ImageFiles:
-        fields = {name: [getattr(self, name)[row] for row in rows] for name in ("paths", "keys", "labels")}
-        return dataclasses.replace(self, **fields)
+        paths, keys, labels = ([values[row] for row in rows] for values in (self.paths, self.keys, self.labels))
+        return dataclasses.replace(self, paths=paths, keys=keys, labels=labels)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
@@ -61,11 +59,11 @@ class ImageFiles(Part):
 
 
 def image_files(
-    class_names: Sequence[str], files: Mapping[str, Iterable[str]], class_directories: Mapping[str, str] | None = None
+    class_names: tuple[str, ...], files: Mapping[str, Iterable[str]], class_directories: Mapping[str, str] | None = None
 ) -> ImageFiles:
     """Returns the part of the images in `files`, {class name: paths}.
 
-        >>> image_files(["cat", "dog"], {"cat": ["pets/cat/1.png"], "dog": ["pets/dog/1.png"]}).count
+        >>> image_files(("cat", "dog"), {"cat": ["pets/cat/1.png"], "dog": ["pets/dog/1.png"]}).count
         2
 
     Args:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
     from typing_extensions import Self  # of mypy; typing has it from Python 3.11 on
 
@@ -25,14 +24,13 @@ class Part:
       paths: the image file of each example, in order; empty if the examples are not files of their own.
     """
 
-    class_names: Sequence[str] = ()
-    labels: Sequence[int] | np.ndarray | None = None
-    paths: Sequence[str] = ()
+    class_names: tuple[str, ...] = ()
+    labels: Any = None  # a list or an array
+    paths: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def count(self) -> int:
         """Number of examples."""
-        assert self.labels is not None  # a part without labels has a count of its own
         return len(self.labels)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:

@@ -23,7 +23,8 @@ from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.report import plots
-from estimator_train.app.runs import run_files
+from estimator_train.app.runs.evaluations import curve_of, result_of
+from estimator_train.app.runs.stored_run import StoredRun
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
 _NAMED_BY_FOLDER = ("images", "manifest", "npz", "tfrecord")  # datasets of the user's own
@@ -85,14 +86,12 @@ def write_report(
     Raises:
       ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
-    run = run_files.read_run(model_dir)
-    evaluations = run_files.read_evaluations(model_dir)
-    training = _of_training(model_dir)
-    scaling = run_files.read_scaling(model_dir)
-    last = last or run_files.result_of(evaluations)
+    run = StoredRun(model_dir)
+    evaluations, training, scaling = run.evaluations, _of_training(run), run.scaling
+    last = last or result_of(evaluations)
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations, run, run_files.best_step(model_dir)),
+        "metrics": _metrics(run, training, evaluations),
         "rates": _learning_rate(training) + _throughput(training),
         "scaling": _scaling(scaling),
         "classes": _confusion(classes) + _reliability(classes) if classes else [],
@@ -100,14 +99,14 @@ def write_report(
     }
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
-        title=_title(run["settings"], last or {}),
+        title=_title(run.settings, last or {}),
         written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        run=run,
+        run=run.about,
         last=last,
         classes=classes,
         labels=last and last.get("multilabel"),
         regression=last and last.get("regression"),
-        timing=run_files.read_timing(model_dir),
+        timing=run.timing,
         figures=figures,
         scaling=scaling,
         mistakes=mistakes,
@@ -152,12 +151,12 @@ def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -
     return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
 
 
-def _metrics(training, evaluations, run, best_step):
+def _metrics(run, training, evaluations):
     """Draws a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
-    monitored, _, _ = str(run.get("training", {}).get("monitor") or "").rpartition(":")
+    monitored, _, _ = str(run.training.get("monitor") or "").rpartition(":")
     computed = {name for entry in evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
     hidden = computed - {"accuracy", monitored, *training}
-    phase_ends = run_files.phase_ends(run)
+    phase_ends, best_step = run.phase_ends, run.best_step
     figures = []
     for name, sides in _sides(training, evaluations).items():
         if name in hidden:
@@ -170,23 +169,17 @@ def _metrics(training, evaluations, run, best_step):
     return figures
 
 
-def curves_of(
-    model_dir: str | os.PathLike[str], evaluations: Sequence[Mapping[str, Any]]
-) -> dict[str, dict[str, dict[int, float]]]:
-    """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, with the loss first.
-
-    Args:
-      evaluations: the entries of the run's evaluations.jsonl.
-    """
-    return _sides(_of_training(model_dir), evaluations)
+def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
+    """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, with the loss first."""
+    return _sides(_of_training(run), run.evaluations)
 
 
-def _of_training(model_dir):
-    return _by_name(read_eval_metrics(f"{model_dir}/events.out.tfevents.*"))
+def _of_training(run):
+    return _by_name(read_eval_metrics(f"{run.model_dir}/events.out.tfevents.*"))
 
 
 def _sides(training, evaluations):
-    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in run_files.curve_of(list(evaluations))})
+    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in curve_of(evaluations)})
     names = [name for name in dict.fromkeys(["loss", *training, *evaluated]) if name not in _RATES]
     sides = {name: {"training": training.get(name, {}), "evaluation": evaluated.get(name, {})} for name in names}
     return {name: both for name, both in sides.items() if any(both.values())}

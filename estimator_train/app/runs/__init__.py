@@ -1,1 +1,21 @@
 """What a run has written to its directory, and the object that reads it back."""
+
+from __future__ import annotations
+
+import os
+
+from estimator_train.app.runs.stored_run import StoredRun
+
+__all__ = ["StoredRun", "open"]
+
+
+def open(model_dir: str | os.PathLike[str]) -> StoredRun:
+    """Returns the run in a directory; see `StoredRun`.
+
+        >>> et.runs.open("runs/scans")
+        <StoredRun runs/scans>
+
+    Raises:
+      ValueError: no run has been trained there, or its run.json cannot be read.
+    """
+    return StoredRun(model_dir)

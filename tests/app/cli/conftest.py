@@ -14,9 +14,9 @@ from PIL import Image
 from estimator_train import distribution, input_fns, model_to_estimator
 from estimator_train.app import models
 from estimator_train.app.cli import main
-from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.models import small_cnn
+from estimator_train.app.runs import run_file
 
 
 @contextlib.contextmanager
@@ -100,7 +100,7 @@ def settings(scans):
 def trained(settings, scans, tmp_path_factory):
     """The Estimator of such a run, with the checkpoints of steps 0, 6 and 12."""
     folder = str(tmp_path_factory.mktemp("runs") / "scans")
-    save_run(folder, dataclasses.asdict(settings))
+    run_file.save(folder, dataclasses.asdict(settings))
     keras.utils.set_random_seed(1)  # some random weights see a difference between a JPEG and a PNG
     with quick_small_cnn():
         model = models.build_model("small_cnn", image_size=settings.image_size, num_classes=2)

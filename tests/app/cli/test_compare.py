@@ -8,8 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.runs import predictions_file
+from estimator_train.app.runs import predictions_file, run_file
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +71,7 @@ def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_
 def test_examples_of_different_data_are_not_compared_by_number(command, settings):
     for name in ("first", "second"):
         of_file = dataclasses.replace(settings, dataset="npz", data_dir=f"/{name}.npz")
-        save_run(name, dataclasses.asdict(of_file))
+        run_file.save(name, dataclasses.asdict(of_file))
         predictions_file.write(name, None, settings.class_names, np.array([0, 1]), np.eye(2))
     code, output, errors = command("compare", "first", "second")
     assert code == 0 and "shared examples" not in output

@@ -10,7 +10,7 @@ from PIL import Image
 
 from estimator_train import RunConfig
 from estimator_train.app.cli.run.build import build_estimator
-from estimator_train.app.cli.run_file import load_settings
+from estimator_train.app.cli.stored_settings import load_settings
 from estimator_train.input_fns.images.decoding import decode_image
 
 PIXELS = np.kron(np.random.default_rng(5).integers(0, 256, (5, 6, 4)), np.ones((8, 8, 1))).astype(np.uint8)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from estimator_train.app import datasets
 from estimator_train.app.cli.run.example_images import images_of
-from estimator_train.app.cli.run_file import save_run
+from estimator_train.app.runs import run_file
 
 v1 = tf.compat.v1
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -80,7 +80,7 @@ def test_without_a_trained_run_the_line_says_so(lacking, command, settings, tmp_
     if lacking != "a folder":
         (tmp_path / "run").mkdir()
     if lacking == "a checkpoint":
-        save_run(tmp_path / "run", dataclasses.asdict(settings))
+        run_file.save(tmp_path / "run", dataclasses.asdict(settings))
     code, _, errors = command("report", "--model-dir", "run")
     message = {"a folder": "there is no such folder", "a run": "holds no run", "a checkpoint": "has no checkpoint"}
     assert code == 2

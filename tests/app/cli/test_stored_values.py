@@ -6,7 +6,7 @@ import json
 import click
 import pytest
 
-from estimator_train.app.cli.run_file import flags_of, load_settings, load_training
+from estimator_train.app.cli.stored_settings import flags_of, load_settings, load_training
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.export_directories import exports_in
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run import training
-from estimator_train.app.runs import predictions_file, run_files
+from estimator_train.app.runs import predictions_file
+from estimator_train.app.runs.stored_run import StoredRun
 
 
 def evaluated(output):
@@ -175,7 +176,7 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     (entry,) = json.loads(command("evaluate", "--model-dir", run, "--json", "--checkpoint", "latest")[1])
     assert entry["step"] == 8 and entry["metrics"]["loss"] > final["metrics"]["loss"]
     assert (read_eval_metrics(f"{run}/eval/*"), predictions_file.read(run)) == before
-    assert run_files.result_of(run_files.read_evaluations(run)) == json.loads(json.dumps(final))
+    assert StoredRun(run).result == json.loads(json.dumps(final))
 
     # Predictions, and those of the exported model.
     path = three_sides / "test" / "dark" / "test0.png"

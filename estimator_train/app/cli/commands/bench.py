@@ -16,13 +16,14 @@ import click
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app import recipes
-from estimator_train.app.cli.directories import check_directory, run_file
+from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Count, Directory
-from estimator_train.app.cli.run_file import load_settings, load_training, read
 from estimator_train.app.cli.settings import Recipe, Settings
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.stored_settings import load_settings, load_training, read
 from estimator_train.app.cli.table import option
+from estimator_train.app.runs import run_file
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
@@ -154,7 +155,7 @@ def _timing(path):
 def _train_examples(recipe, data_dir, model_dir):
     """Returns the number of training examples in an epoch, or None for a recipe without epochs."""
     if recipe is None:
-        return read(run_file(Path(model_dir, "run")))["data"]["train"]
+        return read(run_file.path_in(Path(model_dir, "run")))["data"]["train"]
     count = getattr(recipes.named(recipe), "train_examples", None)
     if count is None:
         return None

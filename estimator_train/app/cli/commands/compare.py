@@ -12,8 +12,8 @@ from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OutputFile
-from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.stored_settings import open_run
 
 _EXAMPLES = """\b
 Examples:
@@ -45,7 +45,7 @@ def compare(model_dirs, out):
     if len(folders) < 2:
         raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
     check_parent(out, "--out")
-    settings = [settings_of_run(folder) for folder in folders]
+    runs, settings = zip(*map(open_run, folders), strict=True)
     for folder, each in zip(folders, settings, strict=True):
         if set(each.class_names) != set(settings[0].class_names):
             raise click.ClickException(
@@ -59,18 +59,18 @@ def compare(model_dirs, out):
         from estimator_train.app.runs import predictions_file
 
     with one_line_errors():
-        runs = compared_runs.read_runs(folders)
+        compared = [compared_runs.read_run(run) for run in runs]
         is_here = settings[0].dataset in _OF_FILES and not must_be_fetched(settings[0])
         read_image = images_of(settings[0]) if is_here else None
-        comparison_page.write_comparison(out, runs, read_image)
-    click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))
-    for run in runs:
+        comparison_page.write_comparison(out, compared, read_image)
+    click.echo("\n".join(map(printable, comparison.table(compared).splitlines())))
+    for run in compared:
         if run.classes and run.predictions is None:
             again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
             missing = f"{run.name} has no {predictions_file.NAME}, so its images are not compared"
             click.echo(f"estimator_train: {missing}; to write it, run: {again}", err=True)
-        elif run.predictions and not comparison.can_be_paired(runs[0], run):
-            numbered = f"{run.name} and {runs[0].name} number the examples of different data"
+        elif run.predictions and not comparison.can_be_paired(compared[0], run):
+            numbered = f"{run.name} and {compared[0].name} number the examples of different data"
             remedy = "train on the same --dataset, --data-dir, --limit and --seed to compare them"
             click.echo(f"estimator_train: {numbered}, so their images are not compared; {remedy}", err=True)
     click.echo(f"\nthe comparison is {out}")

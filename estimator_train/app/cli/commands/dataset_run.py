@@ -21,20 +21,18 @@ from estimator_train.app.cli.directories import (
     check_place,
     dataset_of,
     model_dir_of,
-    newest_checkpoint,
-    run_file,
     warn_of_lost_checkpoints,
 )
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.monitor import Monitor, check_monitor
 from estimator_train.app.cli.plan import plan
-from estimator_train.app.cli.run_file import check_same, load_settings, load_training, progress_of
-from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
+from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, progress_of
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.datasets.images import ImageFiles
+from estimator_train.app.runs import run_file
 
 _RATE_TEST_STEPS = 100
 _VALIDATION = 0.1  # of the training examples, to choose on
@@ -113,7 +111,7 @@ class Run:
     def _until_now(self):
         """The newest step of a run that is resumed, and its `Progress` if it is known."""
         step = _newest_step(self.model_dir)
-        return step, progress_of(self.model_dir) if step and run_file(self.model_dir).exists() else None
+        return step, progress_of(self.model_dir) if step and run_file.path_in(self.model_dir).exists() else None
 
 
 def resolve(flags: SimpleNamespace) -> Run:
@@ -185,7 +183,7 @@ def check(run: Run) -> None:
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
     if training.monitor:
-        best = training.keep_best and best_checkpoint(run.model_dir)
+        best = training.keep_best and run_file.best_checkpoint(run.model_dir)
         check_monitor(Monitor.of(training.monitor), settings.class_names, best)
     if run.task.is_chief:
         warn_of_lost_checkpoints(run.model_dir)
@@ -193,7 +191,7 @@ def check(run: Run) -> None:
 
 def _newest_step(model_dir):
     """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
-    name = newest_checkpoint(model_dir)
+    name = run_file.newest_checkpoint(model_dir)
     return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
 
 
@@ -273,9 +271,9 @@ def _check_place(flags, model_dir, task):
         raise click.ClickException(
             f"--log {trackers[0]} needs a local --model-dir, and {model_dir} is remote; leave it out"
         )
-    if run_file(model_dir).exists() or flags.dataset or flags.data_dir or flags.input_fn:
+    if run_file.path_in(model_dir).exists() or flags.dataset or flags.data_dir or flags.input_fn:
         return
-    if newest_checkpoint(model_dir):
+    if run_file.newest_checkpoint(model_dir):
         raise click.ClickException(
             f"{model_dir} holds a run whose run.json is missing; give --dataset or --input-fn, and its other flags"
         )
@@ -291,7 +289,7 @@ def _check_weights(flags, model_dir):
 
     The model of a FILE:FUNCTION gets them nevertheless; see `build_model`.
     """
-    if flags.find_learning_rate or ":" in (flags.model or "") or newest_checkpoint(model_dir) is None:
+    if flags.find_learning_rate or ":" in (flags.model or "") or run_file.newest_checkpoint(model_dir) is None:
         with one_line_errors():
             models.check_weights(flags.weights)
 

@@ -14,9 +14,9 @@ from estimator_train.app.cli.directories import check_directory, check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
-from estimator_train.app.cli.run_file import data_of_run, other_data, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.stored_settings import data_of_run, open_run, other_data
 
 _EXAMPLES = """\b
 Examples:
@@ -72,13 +72,13 @@ def evaluate(**flags):
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
     model_dir = flags.model_dir
-    settings = settings_of_run(model_dir, flags.trust_run)
+    run, settings = open_run(model_dir, flags.trust_run)
     check_directory(model_dir, "--model-dir")
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {model_dir} is {settings.task}"
         )
-    checkpoint = None if flags.all else checkpoint_prefix(model_dir, flags.checkpoint)
+    checkpoint = None if flags.all else checkpoint_prefix(run, flags.checkpoint)
     if flags.predictions:
         if not (settings.class_names or settings.task == "regression"):
             raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
@@ -86,7 +86,7 @@ def evaluate(**flags):
     if flags.dataset or flags.data_dir:
         settings, data = other_data(settings, flags.dataset, flags.data_dir)
     else:
-        data = data_of_run(settings, model_dir, flags.trust_run)
+        data = data_of_run(run, settings, flags.trust_run)
     ranks_on_validation = bool(flags.all and data and data.validation_examples)
     if ranks_on_validation:  # the evaluation images would no longer judge what they have chosen
         click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
@@ -96,7 +96,7 @@ def evaluate(**flags):
         from estimator_train.app.cli.run import build, evaluation, label_thresholds
         from estimator_train.app.runs import predictions_file
 
-    paths = build.checkpoint_paths(model_dir, checkpoint, every=flags.all)
+    paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
     if flags.choose_thresholds:
         thresholds = label_thresholds.choose(settings, data, model_dir, *paths)
     else:  # checkpoints are ranked by the same thresholds

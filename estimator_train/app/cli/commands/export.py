@@ -14,9 +14,9 @@ from estimator_train._engine.host.paths import is_remote
 from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory
-from estimator_train.app.cli.run_file import data_of_run, load_training, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.stored_settings import data_of_run, load_training, open_run
 
 # Names in the --out directory. Keras 3 accepts weights only as .weights.h5.
 _FILES = {
@@ -64,8 +64,8 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     or ONNX file in float32 is written only if it matches predict on a batch of the run's evaluation data. For TFLite in
     fewer bits, the last line gives its accuracy on evaluation images and the model's own.
     """
-    settings = settings_of_run(model_dir, trust_run)
-    checkpoint = checkpoint_prefix(model_dir, checkpoint)
+    run, settings = open_run(model_dir, trust_run)
+    checkpoint = checkpoint_prefix(run, checkpoint)
     if is_remote(out):
         raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")
     check_directory(out, "--out")
@@ -73,7 +73,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
         with one_line_errors():
             for module in ("tf2onnx", "onnxruntime"):
                 check_installed(module, "tf2onnx onnxruntime")
-    data = data_of_run(settings, model_dir, trust_run) if file_format in _CONVERTED else None
+    data = data_of_run(run, settings, trust_run) if file_format in _CONVERTED else None
     targets = [Path(out, name) for name in _FILES.get(file_format, ())]
     for target in targets:
         if os.path.lexists(target):
@@ -82,7 +82,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, export
 
-    (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
+    (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     exported = f"exported {printable(checkpoint)}"
     with one_line_errors():
         if file_format == "saved_model":

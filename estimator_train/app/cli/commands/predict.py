@@ -14,9 +14,9 @@ from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.parameters import Count, OutputFile
-from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.stored_settings import open_run
 from estimator_train.app.datasets.images import SUFFIXES, counted_endings, subdirectories
 
 _EXAMPLES = """\b
@@ -53,12 +53,12 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     check_conflicts(flags, _RULES)
     if flags.out:
         output_format.check_out(flags.out)
-    settings = settings_of_run(model_dir, trust_run)
+    run, settings = open_run(model_dir, trust_run)
     if not settings.dataset:
         raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
     if flags.top and not settings.class_names:
         raise click.ClickException(f"--top {flags.top} is for classes or labels, and {model_dir} predicts a number")
-    checkpoint = checkpoint_prefix(model_dir, checkpoint)
+    checkpoint = checkpoint_prefix(run, checkpoint)
     others, unreadable = collections.Counter(), []
     found = {argument: _image_files(argument, others, unreadable) for argument in images}
     present = list(dict.fromkeys(path for paths in found.values() for path in paths))
@@ -74,7 +74,7 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
         from estimator_train.app.cli.run import build, label_thresholds, prediction
         from estimator_train.app.metrics import tasks
 
-    (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
+    (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
     entries = [_entry(task, settings.class_names, flags.top, *each) for each in predictions.items()]

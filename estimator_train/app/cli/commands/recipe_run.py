@@ -16,16 +16,15 @@ from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.directories import (
     check_place,
     model_dir_of,
-    newest_checkpoint,
-    run_file,
     warn_of_lost_checkpoints,
 )
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
-from estimator_train.app.cli.run_file import check_same, read
 from estimator_train.app.cli.settings import STORED, RateTest
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
+from estimator_train.app.cli.stored_settings import check_same, read
 from estimator_train.app.cli.table import given_of, settings_in
+from estimator_train.app.runs import run_file
 
 _REPLICAS = ("gpus", "replicas", "all_reduce")  # work with every recipe
 
@@ -70,10 +69,10 @@ def check(run: RecipeRun) -> None:
     if not task.is_alone:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
     check_place(run.model_dir, is_new=not run.resume)
-    if run_file(run.model_dir).exists():
-        earlier = read(run_file(run.model_dir))
+    if run_file.path_in(run.model_dir).exists():
+        earlier = read(run_file.path_in(run.model_dir))
         check_same(run.settings, earlier["settings"], run.model_dir)
-        if "epochs" in known and not run.settings.get("max_steps") and newest_checkpoint(run.model_dir):
+        if "epochs" in known and not run.settings.get("max_steps") and run_file.newest_checkpoint(run.model_dir):
             _check_epochs(run, earlier["training"])
     warn_of_lost_checkpoints(run.model_dir)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from estimator_train.app.cli.directories import check_directory
-from estimator_train.app.cli.run_file import data_of_run, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.stored_settings import data_of_run, open_run
 
 _EXAMPLES = """\b
 Example:
@@ -23,15 +23,15 @@ def report(model_dir, checkpoint, trust_run):
     This evaluates the checkpoint. The file, report/report.html in the directory of the run, is self-contained; the
     plots are next to it as PNG files. Training writes the same report when it ends.
     """
-    settings = settings_of_run(model_dir, trust_run)
+    run, settings = open_run(model_dir, trust_run)
     check_directory(model_dir, "--model-dir")
-    checkpoint = checkpoint_prefix(model_dir, checkpoint)
-    data = data_of_run(settings, model_dir, trust_run)
+    checkpoint = checkpoint_prefix(run, checkpoint)
+    data = data_of_run(run, settings, trust_run)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation, label_thresholds, reporting
 
-    (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
+    (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     thresholds = label_thresholds.kept(settings, model_dir, checkpoint)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint], thresholds)
     reporter = reporting.Reporter(settings, data, model_dir, name=evaluation.AFTERWARDS)

@@ -161,17 +161,17 @@ def set_verbosity(verbosity):
     return verbosity == "quiet"
 
 
-def checkpoint_paths(model_dir, selected, every=False):
+def checkpoint_paths(run, selected, every=False):
     """Returns the path prefix of the selected checkpoint; if it is None, of the newest or of every intact one."""
     if selected:
         return [selected]
     with run_errors():
-        newest = checkpoints.latest_intact(model_dir)
+        newest = run.newest
     if newest is None:
-        raise click.ClickException(f"--model-dir {model_dir} has no checkpoint; train first")
+        raise click.ClickException(f"--model-dir {run.model_dir} has no checkpoint; train first")
     if not every:
         return [newest]
-    paths = checkpoints.kept_in(model_dir)
+    paths = checkpoints.kept_in(run.model_dir)
     damages = {path: checkpoints.damage_of(path) for path in paths}
     for path, damage in damages.items():
         if damage is not None:

@@ -15,7 +15,7 @@ from estimator_train.app.cli.run.build import build_estimator, build_eval_input_
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.metrics import tasks
 from estimator_train.app.metrics.outputs import NotFiniteError
-from estimator_train.app.runs import evaluation_log, predictions_file, run_files
+from estimator_train.app.runs import evaluations, predictions_file
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 
@@ -48,12 +48,12 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
 def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images=None):
     """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv.
 
-    `name` and `images` are those of `evaluation_log.append`. predictions.csv belongs to the run's result, on its own
+    `name` and `images` are those of `evaluations.append`. predictions.csv belongs to the run's result, on its own
     evaluation images. Returns the line's content, and the `tasks.Result`, or None without examples.
     """
     metrics, labels, outputs, result = evaluation
     with one_line_errors():
-        entry = evaluation_log.append(model_dir, checkpoint, metrics, result, name=name, images=images)
+        entry = evaluations.append(model_dir, checkpoint, metrics, result, name=name, images=images)
         is_missing = not as_path(model_dir, predictions_file.NAME).exists()
         replaces = name != AFTERWARDS or is_missing or _is_result_by_command(model_dir)
         if result and settings.task == "classification" and replaces and not images:
@@ -63,7 +63,7 @@ def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images
 
 def _is_result_by_command(model_dir):
     """Returns whether the run's result is the last evaluation by a command, as if it ended before its final one."""
-    result = run_files.result_of(run_files.read_evaluations(model_dir))
+    result = evaluations.result_of(evaluations.read(model_dir))
     return result is not None and result.get("name") == AFTERWARDS
 
 

@@ -15,8 +15,8 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
 from estimator_train.app.cli.run.build import local_strategy, run_errors, set_verbosity
 from estimator_train.app.cli.run.devices import name_idle_gpus
-from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.signals import StopAfterTraining, StopOnSignal, Stopped
+from estimator_train.app.runs import run_file
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
@@ -34,7 +34,7 @@ def train(run):
             arguments["split_over"] = distribution.devices_to_split_over(arguments["split_over"])
     about = provenance(strategy, arguments.get("split_over"))
     settings = {"recipe": run.recipe, **run.settings}
-    keep_run = functools.partial(save_run, model_dir, settings, training=run.replicas, **about)
+    keep_run = functools.partial(run_file.save, model_dir, settings, training=run.replicas, **about)
     timing = TimingHook(model_dir)
     hooks = [_AtBegin(keep_run), timing] if quiet else [_AtBegin(keep_run), timing, ProgressHook()]
 

@@ -20,7 +20,8 @@ from estimator_train.app.metrics import tasks
 from estimator_train.app.report import image_events, plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.app.runs import predictions_file, run_files
+from estimator_train.app.runs import predictions_file
+from estimator_train.app.runs.stored_run import StoredRun
 from estimator_train.input_fns.augmentation import augmented
 
 _SAMPLES = 8
@@ -32,7 +33,7 @@ class Reporter:
 
     Args:
       data: the dataset whose evaluation images are evaluated, or None for an input_fn.
-      name, images: those of `evaluation_log.append`.
+      name, images: those of `evaluations.append`.
     """
 
     def __init__(self, settings, data, model_dir, *, name=None, images=None):
@@ -69,7 +70,7 @@ class Reporter:
 
     def _augmented(self):
         """Returns the samples as the run's --augment changes them."""
-        names = run_files.read_run(self._model_dir).get("training", {}).get("augment")
+        names = StoredRun(self._model_dir).training.get("augment")
         if not names or not self._samples:
             return []
         pixels = self._pixels(self._samples.values())

@@ -22,7 +22,6 @@ from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.host.paths import as_path
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train.app.cli.directories import run_file
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
 from estimator_train.app.cli.monitor import METRICS, Monitor
@@ -41,11 +40,10 @@ from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
-from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
+from estimator_train.app.runs import run_file
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
@@ -209,7 +207,7 @@ def _claimed(run):
     if not run.task.is_chief:
         yield
         return
-    path = run_file(run.model_dir)
+    path = run_file.path_in(run.model_dir)
     with explaining_full_disk(run.model_dir), training_lock(run.model_dir):
         try:
             yield
@@ -258,7 +256,7 @@ def _save_run_file(run, strategy):
     if data and (judged := judging(run)):
         counts["judged"] = judged
     with one_line_errors(), explaining_full_disk(run.model_dir):
-        save_run(
+        run_file.save(
             run.model_dir,
             dataclasses.asdict(run.settings),
             training=dataclasses.asdict(run.training),
@@ -325,7 +323,7 @@ def _evaluate(job, metrics, stop, loggers):
     """Returns the `_Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
     run, last = job.run, job.estimator.latest_checkpoint()
     # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
-    best = best_checkpoint(run.model_dir) if run.training.keep_best and run.task.is_alone else None
+    best = run_file.best_checkpoint(run.model_dir) if run.training.keep_best and run.task.is_alone else None
     step = checkpoints.read_global_step(last)
     checkpoint = best or last
     validates = run.data is not None and run.data.validation_examples > 0
@@ -349,7 +347,7 @@ def _evaluate(job, metrics, stop, loggers):
 def _write_report(job, result, loggers):
     """Writes the report, logs the files of the run, and returns the report."""
     report = job.recorder.write()
-    log_files(loggers, [run_file(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)])
+    log_files(loggers, [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)])
     return report
 
 

@@ -19,9 +19,8 @@ import tensorflow as tf
 from estimator_train import model_to_estimator
 from estimator_train.app import datasets
 from estimator_train.app.cli.run import evaluation
-from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.metrics import tasks
-from estimator_train.app.runs import evaluation_log, predictions_file
+from estimator_train.app.runs import evaluations, predictions_file, run_file
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
@@ -207,7 +206,7 @@ def test_predictions_csv_belongs_to_the_evaluation_that_compare_shows(settings, 
 
 def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):
     metrics = {"loss": np.float32("nan"), "auc": np.float32(0.5), "recalls": np.array([1.0, np.inf]), "global_step": 3}
-    entry = evaluation_log.append(tmp_path, f"{tmp_path}/model.ckpt-3", metrics)
+    entry = evaluations.append(tmp_path, f"{tmp_path}/model.ckpt-3", metrics)
     assert log(tmp_path) == [entry]
     assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-3", 3)
     assert entry["metrics"] == {"loss": None, "auc": 0.5, "recalls": [1.0, None]}
@@ -238,7 +237,7 @@ def build(image_size):
 def test_a_model_without_probabilities_has_only_the_estimators_metrics(command, settings, tmp_path):
     (tmp_path / "logits.py").write_text(LOGITS)
     own = dataclasses.replace(settings, model=f"{tmp_path}/logits.py:build")
-    save_run(tmp_path / "run", dataclasses.asdict(own))
+    run_file.save(tmp_path / "run", dataclasses.asdict(own))
     build = runpy.run_path(tmp_path / "logits.py")["build"]
     example = tf.zeros([1, *settings.image_size, 3]), tf.constant([[0.0, 1.0]])
     estimator = model_to_estimator(build(settings.image_size), model_dir=tmp_path / "run")
@@ -276,7 +275,7 @@ def test_a_run_that_cannot_be_written_to_is_refused_at_once(command, trained, mo
 
 def test_predictions_need_classes(command, settings, tmp_path):
     own = dataclasses.replace(settings, dataset=None, input_fn="a:b", eval_input_fn="a:b", class_names=())
-    save_run(tmp_path / "run", dataclasses.asdict(own))
+    run_file.save(tmp_path / "run", dataclasses.asdict(own))
     code, _, errors = command("evaluate", "--model-dir", "run", "--predictions", "p.csv", "--trust-run")
     assert code == 2
     assert errors == "estimator_train: --predictions needs classes, and the run in run has none\n"
@@ -286,7 +285,7 @@ def test_classes_other_than_the_runs_are_refused_before_tensorflow_loads(setting
     shutil.copytree(scans, tmp_path / "changed")
     (tmp_path / "changed" / "dark").rename(tmp_path / "changed" / "grey")
     changed = dataclasses.replace(settings, data_dir=str(tmp_path / "changed"))
-    save_run(tmp_path / "run", dataclasses.asdict(changed))
+    run_file.save(tmp_path / "run", dataclasses.asdict(changed))
     command = [sys.executable, "-c", PROGRAM, "evaluate", "--model-dir", "run"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert (result.returncode, result.stdout) == (2, "False\n")

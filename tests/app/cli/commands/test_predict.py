@@ -22,8 +22,7 @@ from estimator_train import input_fns, model_to_estimator
 from estimator_train._engine.export_directories import exports_in
 from estimator_train.app.cli.commands import predict
 from estimator_train.app.cli.run import build, prediction
-from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.runs import thresholds
+from estimator_train.app.runs import run_file, thresholds
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
@@ -120,7 +119,7 @@ def test_parquet_without_pyarrow_is_one_line(command, trained, tree, monkeypatch
 
 def test_labels_are_predicted_by_the_thresholds_of_the_run(command, settings, scans, tmp_path, monkeypatch):
     own = dataclasses.replace(settings, dataset="manifest", task="multilabel", class_names=("a", "b", "c"))
-    save_run(tmp_path / "run", dataclasses.asdict(own))
+    run_file.save(tmp_path / "run", dataclasses.asdict(own))
     chosen = {"a": 0.1, "b": 0.5, "c": 0.7}
     thresholds.write(tmp_path / "run", thresholds.Thresholds(chosen, "model.ckpt-6", "validation", 9))
     monkeypatch.setattr(build, "checkpoint_paths", lambda *_: ["run/model.ckpt-6"])
@@ -225,7 +224,7 @@ def build(image_size):
 def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path):
     (tmp_path / "two.py").write_text(TWO_OUTPUTS)
     own = dataclasses.replace(settings, model=str(tmp_path / "two.py:build"))
-    save_run(tmp_path / "run", dataclasses.asdict(own))
+    run_file.save(tmp_path / "run", dataclasses.asdict(own))
     model = runpy.run_path(str(tmp_path / "two.py"))["build"](settings.image_size)
     example = tf.zeros([1, *settings.image_size, 3]), (tf.zeros([1, 2]), tf.zeros([1, 3]))
     model_to_estimator(model, model_dir=tmp_path / "run").train(lambda: tf.data.Dataset.from_tensors(example))

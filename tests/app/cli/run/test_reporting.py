@@ -16,13 +16,13 @@ from estimator_train.app import datasets
 from estimator_train.app.cli.run import reporting
 from estimator_train.app.cli.run.evaluation import Evaluation
 from estimator_train.app.cli.run.reporting import Reporter
-from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.metrics import tasks
+from estimator_train.app.runs import run_file
 
 
 @pytest.fixture
 def reporter(settings, trained, tmp_path, blank_plots):
-    save_run(tmp_path, dataclasses.asdict(settings))
+    run_file.save(tmp_path, dataclasses.asdict(settings))
     return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
 
 
@@ -49,7 +49,7 @@ def test_the_most_confidently_wrong_come_first(reporter, settings):
 
 
 def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, tmp_path):
-    save_run(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
+    run_file.save(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
     labels, outputs = np.array([0, 0, 1, 1]), np.eye(2, dtype="float32")[[0, 0, 1, 1]]
     result = tasks.named(settings.task).result(settings.class_names, labels, outputs)
     reporter.add("model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, labels, outputs, result))
@@ -76,7 +76,7 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
     data = types.SimpleNamespace(
         train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches, image_paths=lambda: None
     )
-    save_run(tmp_path, dataclasses.asdict(settings))
+    run_file.save(tmp_path, dataclasses.asdict(settings))
     reporter = Reporter(settings, data, str(tmp_path))
     probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])
     reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities))

@@ -7,10 +7,17 @@ import pytest
 
 import estimator_train as et
 from estimator_train.app.metrics.classification import result as classification
-from estimator_train.app.runs import run_files
+from estimator_train.app.runs import evaluations
+from estimator_train.app.runs.stored_run import StoredRun
 
 ENTRY = {"checkpoint": "model.ckpt-2", "step": 2, "time": "2024-01-01T00:00:00+00:00", "metrics": {"loss": 0.5}}
 TIMING = {"steps_per_second": 2.0, "examples_per_second": None, "input_wait_share": None}
+
+
+def stored(folder):
+    """Returns the run of a folder that has no more than a model's name."""
+    (folder / "run.json").write_text('{"settings": {"model": "small_cnn"}}')
+    return StoredRun(folder)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +36,7 @@ TIMING = {"steps_per_second": 2.0, "examples_per_second": None, "input_wait_shar
 def test_a_line_that_is_no_evaluation_is_left_out_and_reported_once(bad, is_last, tmp_path, warnings):
     line = json.dumps(ENTRY).encode() + b"\n"
     (tmp_path / "evaluations.jsonl").write_bytes(line + bad + (b"" if is_last else b"\n" + line))
-    assert run_files.read_evaluations(tmp_path) == [ENTRY] * (1 if is_last else 2)
+    assert evaluations.read(tmp_path) == [ENTRY] * (1 if is_last else 2)
     (warning,) = warnings
     assert "evaluations.jsonl" in warning and "['2']" in warning
 
@@ -39,7 +46,7 @@ def test_an_evaluation_of_an_earlier_version_has_none_for_what_it_lacked(tmp_pat
     earlier = {name: value for name, value in result.items() if name not in ("calibration", "cohen_kappa")}
     earlier["classes"]["cat"] = {name: value for name, value in result["classes"]["cat"].items() if name != "pr_auc"}
     (tmp_path / "evaluations.jsonl").write_text(json.dumps(ENTRY | {"classification": earlier}))
-    (entry,) = run_files.read_evaluations(tmp_path)
+    (entry,) = evaluations.read(tmp_path)
     read = entry["classification"]
     assert (read["calibration"], read["cohen_kappa"], read["classes"]["cat"]["pr_auc"]) == (None, None, None)
     assert read["accuracy"] == 1 and read["classes"]["dog"]["pr_auc"] == 1
@@ -47,16 +54,16 @@ def test_an_evaluation_of_an_earlier_version_has_none_for_what_it_lacked(tmp_pat
 
 
 def test_a_run_without_evaluations_and_timing_has_none(tmp_path, warnings):
-    assert run_files.read_evaluations(tmp_path) == [] and run_files.read_timing(tmp_path) is None
+    assert evaluations.read(tmp_path) == [] and stored(tmp_path).timing is None
     assert not warnings
 
 
 @pytest.mark.parametrize("text", ["", '{"steps_per', "[1]", json.dumps(TIMING | {"input_wait_share": "much"}), "{}"])
 def test_a_timing_that_is_none_is_left_out_and_reported(text, tmp_path, warnings):
     (tmp_path / "timing.json").write_text(json.dumps(TIMING))
-    assert run_files.read_timing(tmp_path) == TIMING | {"sessions": []}
+    assert stored(tmp_path).timing == TIMING | {"sessions": []}
     (tmp_path / "timing.json").write_text(text)
-    assert run_files.read_timing(tmp_path) is None
+    assert stored(tmp_path).timing is None
     (warning,) = warnings
     assert "timing.json is skipped" in warning
 
@@ -66,7 +73,7 @@ def test_sessions_that_do_not_tell_where_their_time_went_are_left_out(tmp_path, 
     numbers += ("evaluation_seconds", "other_seconds")
     session = {"started": "then", "input_wait_seconds": None} | dict.fromkeys(numbers, 1)
     (tmp_path / "timing.json").write_text(json.dumps(TIMING | {"sessions": [TIMING, session, 5]}))
-    assert run_files.read_timing(tmp_path)["sessions"] == [session]
+    assert stored(tmp_path).timing["sessions"] == [session]
     assert not warnings
 
 
@@ -74,32 +81,31 @@ def test_sessions_that_do_not_tell_where_their_time_went_are_left_out(tmp_path, 
 def test_a_run_json_that_is_none_is_refused_by_name(text, tmp_path):
     (tmp_path / "run.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ValueError, match=r"run\.json .*must be the run.json of a run"):
-        run_files.read_run(tmp_path)
+        StoredRun(tmp_path)
 
 
 def test_parts_of_a_run_json_that_are_of_another_form_are_left_out(tmp_path):
     run = {"settings": {"model": "small_cnn"}, "started": "then"}
     others = {
         "command": 5,
-        "training": [1],
         "versions": "2.16",
         "data": {"train": 3, "eval": 1, "classes": {"train": {}}},
     }
     (tmp_path / "run.json").write_text(json.dumps(run | others))
-    assert run_files.read_run(tmp_path) == run
+    assert StoredRun(tmp_path).about == run | {"training": {}}
 
 
 def test_the_weights_of_a_checkpoint_are_counted_without_its_optimizer(classifier, data, batches, tmp_path):
     model = classifier("adam")
     et.model_to_estimator(model, model_dir=tmp_path / "run").train(batches(data, 16), steps=1)
-    assert run_files.count_weights(tmp_path / "run") == model.count_params()
-    assert run_files.count_weights(tmp_path) is None
+    assert StoredRun(tmp_path / "run").weights == model.count_params()
+    assert stored(tmp_path).weights is None
 
 
 def test_the_best_step_is_that_of_the_kept_checkpoint(tmp_path):
-    assert run_files.best_step(tmp_path) is None
+    assert stored(tmp_path).best_step is None
     kept = tmp_path / "export" / "best_checkpoint"
     kept.mkdir(parents=True)
     for name in ("model.ckpt-30.index", "model.ckpt-30.data-00000-of-00001", "checkpoint"):
         (kept / name).touch()
-    assert run_files.best_step(tmp_path) == 30
+    assert stored(tmp_path).best_step == 30

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_train import __version__
 from estimator_train.app import datasets
-from estimator_train.app.cli.run_file import other_data
+from estimator_train.app.cli.stored_settings import other_data
 
 
 def losses(output):

@@ -1,37 +1,30 @@
-"""run.json, which describes a run: written, read, checked, and turned into the flags that repeat the run."""
+"""The settings in run.json: read, checked, and turned into the flags that repeat the run."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app import datasets
 from estimator_train.app.cli import trust
-from estimator_train.app.cli.directories import check_model_dir, run_file
+from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import MOST_STEPS
 from estimator_train.app.cli.settings import STORED, RateTest, Recipe, Settings, Training, check_class_names
 from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
-
-
-def save_run(model_dir: Any, settings: Mapping[str, Any], **about: Any) -> None:
-    """Writes run.json in `model_dir` atomically: the settings and other facts about the run."""
-    path = run_file(model_dir)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
+from estimator_train.app.runs import run_file
+from estimator_train.app.runs.stored_run import StoredRun
 
 
 def load_settings(model_dir: Any) -> Settings | None:
     """Returns the settings of the run in `model_dir`, or None if there is no run."""
-    path = run_file(model_dir)
+    path = run_file.path_in(model_dir)
     if not path.exists():
         return None
     values = read(path)["settings"]
@@ -50,7 +43,7 @@ def load_settings(model_dir: Any) -> Settings | None:
 
 def load_training(model_dir: Any) -> Training:
     """Returns how the run in `model_dir` is trained."""
-    return Training(**read(run_file(model_dir))["training"])
+    return Training(**read(run_file.path_in(model_dir))["training"])
 
 
 class Progress(NamedTuple):
@@ -68,7 +61,7 @@ class Progress(NamedTuple):
 
 def progress_of(model_dir: Any) -> Progress | None:
     """Returns the progress of the run in `model_dir`, or None if run.json does not have it."""
-    stored = read(run_file(model_dir))
+    stored = read(run_file.path_in(model_dir))
     data = stored.get("data")
     examples = data.get("train") if isinstance(data, dict) else None
     progress = Progress(stored.get("last_step"), stored.get("batches_per_step"), examples, stored.get("first_step", 0))
@@ -78,8 +71,8 @@ def progress_of(model_dir: Any) -> Progress | None:
     return progress if is_plausible else None
 
 
-def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:
-    """Returns the settings of the run in `model_dir`, which must exist.
+def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Settings]:
+    """Returns the run in `model_dir`, which must exist, and its settings.
 
     `trusts` is the value of --trust-run, or None if the command neither runs nor writes what run.json names.
     """
@@ -92,20 +85,21 @@ def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:
             f"{model_dir} holds no run: it has no run.json; evaluate what a program has trained in that program"
         )
     if trusts is not None:  # `data_of_run` asks about the data
-        trust.check(run_file(model_dir), dataclasses.asdict(settings) | {"dataset": None}, trusts)
-    return settings
+        trust.check(run_file.path_in(model_dir), dataclasses.asdict(settings) | {"dataset": None}, trusts)
+    with one_line_errors():
+        return StoredRun(model_dir), settings
 
 
-def data_of_run(settings: Settings, model_dir: str, trusts: bool) -> Any:
+def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
     """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn.
 
     `trusts` is the value of --trust-run.
     """
-    trust.check(run_file(model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
+    trust.check(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
     data = settings.open_data()
     if data and data.class_names != settings.class_names:
         raise click.ClickException(
-            f"the run in {model_dir} knows the classes {', '.join(settings.class_names)}, but "
+            f"the run in {run.model_dir} knows the classes {', '.join(settings.class_names)}, but "
             f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
         )
     return data
@@ -127,7 +121,7 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
     return settings, data
 
 
-def flags_of(path: str | Path) -> dict[str, Any]:
+def flags_of(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     run = read(path)
     values = run["settings"] | run["training"]
@@ -152,26 +146,14 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
             )
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Returns the content of run.json at `path`, which has settings, and perhaps how the run is trained.
-
-    Both are checked, as flags are; other facts may be anything.
-    """
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the content of run.json at `path`; its settings, and how the run is trained, are checked as flags are."""
+    with one_line_errors():
+        about = run_file.read(path)
+    tables = (*STORED, RateTest) if about["settings"].get("recipe") else (Settings,)
     try:
-        path = as_path(path)
-        if path.exists() and not path.is_file():
-            raise ValueError("it is not a file")
-        values = json.loads(path.read_text())
-        if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
-            raise ValueError("it holds no run's settings")
-        if not isinstance(values.get("training", {}), dict):
-            raise ValueError(f"its training is {json.dumps(values['training'])}")
-    except (OSError, ValueError, RecursionError) as error:
-        raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
-    tables = (*STORED, RateTest) if values["settings"].get("recipe") else (Settings,)
-    try:
-        values["settings"] = fields_of(values["settings"], *tables)
-        values["training"] = fields_of(values.get("training", {}), Training)
+        about["settings"] = fields_of(about["settings"], *tables)
+        about["training"] = fields_of(about["training"], Training)
     except ValueError as error:
         raise click.ClickException(f"{path} cannot be read: {error}") from error
-    return values
+    return about

@@ -1,0 +1,186 @@
+"""The evaluations of a run, kept in its directory as JSON lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.host.files import no_link, write_whole
+from estimator_train._engine.host.paths import RemotePath, as_path
+from estimator_train.app.metrics import tasks
+from estimator_train.app.metrics.class_metrics import ClassMetrics
+from estimator_train.app.metrics.classification import Classification
+from estimator_train.app.metrics.multilabel import Multilabel
+from estimator_train.app.metrics.regression import Regression
+from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
+
+NAME = "evaluations.jsonl"
+
+log = tf.get_logger()
+
+
+def append(
+    model_dir: str | os.PathLike[str],
+    checkpoint: str,
+    metrics: Mapping[str, Any],
+    result: tasks.Result | None = None,
+    *,
+    name: str | None = None,
+    images: str | None = None,
+) -> dict[str, Any]:
+    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds.
+
+    Its keys are checkpoint (the name without the directory), step, time (ISO 8601, in UTC), metrics, and, if there is a
+    result, classification, multilabel or regression; name and images, if given. Non-finite numbers become null.
+
+    Args:
+      checkpoint: path prefix.
+      metrics: dict returned by `Estimator.evaluate`.
+      result: a `metrics.tasks.Result`, or None.
+      name: None for a point of the training's curves, "final" for its result, "afterwards" for an evaluation of a
+        finished run; event files have the same names.
+      images: "validation", or where the images are, if they are not the run's own evaluation images.
+    """
+    entry = {
+        "checkpoint": Path(checkpoint).name,
+        "step": int(metrics["global_step"]),
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "metrics": {name: _finite(value) for name, value in metrics.items() if name != "global_step"},
+    }
+    entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
+    if result is not None:
+        entry[result.task] = result.to_json()
+    line = json.dumps(entry).encode() + b"\n"
+    path = as_path(model_dir, NAME)
+    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
+        write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
+    else:
+        _append(path, line)
+    return entry
+
+
+def read(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Returns the entries of evaluations.jsonl in `model_dir`; malformed lines are skipped, with one warning.
+
+    If a process was killed, its last line may be incomplete. Without the file, which the command writes, they are the
+    metrics that `Estimator.evaluate` has written to event files.
+    """
+    path = as_path(model_dir, NAME)
+    if not path.is_file():
+        by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
+        return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
+    lines = path.read_bytes().splitlines()
+    entries = [_entry(line) for line in lines]
+    bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
+    if bad:
+        log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(lines), bad)
+    return [entry for entry in entries if entry is not None]
+
+
+def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Returns the last evaluation by the training, or by a command if there is none; None without any.
+
+    One of validation images or other data is returned only if the run's own evaluation images were not evaluated.
+
+    >>> result_of([{"step": 8}, {"step": 6, "name": "final"}, {"step": 8, "name": "afterwards"}])
+    {'step': 6, 'name': 'final'}
+    >>> result_of([{"step": 6, "images": "validation"}, {"step": 8, "name": "afterwards"}])
+    {'step': 8, 'name': 'afterwards'}
+    """
+    own = [entry for entry in evaluations if not entry.get("images")] or evaluations
+    by_training = [entry for entry in own if entry.get("name") != "afterwards"]
+    found = by_training or own
+    return found[-1] if found else None
+
+
+def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the evaluations that make the training's curves, or all if it made none.
+
+    >>> curve_of([{"step": 8}, {"step": 6, "name": "final"}])
+    [{'step': 8}]
+    """
+    return [entry for entry in evaluations if not entry.get("name")] or evaluations
+
+
+def _append(path, line):
+    with open(
+        path, "ab+", buffering=0, opener=no_link
+    ) as file:  # unbuffered: a single write keeps the lines of several processes apart
+        file.write(_end_of_torn_line(file) + line)
+        os.fsync(file.fileno())
+
+
+def _end_of_torn_line(file):
+    """Returns a newline if a killed process left the last line unfinished, else nothing."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return b""
+    file.seek(-1, os.SEEK_END)
+    return b"" if file.read(1) == b"\n" else b"\n"
+
+
+def _finite(value):
+    """Returns a number or a list of numbers with NaN and infinities replaced by None, since JSON has neither."""
+    return np.where(np.isfinite(value), value, None).tolist()
+
+
+def _entry(line):
+    """Parses a line; returns its evaluation, or None if malformed."""
+    entry = parsed(line)
+    if not has(entry, checkpoint=str, step=int, metrics=dict):
+        return None
+    for task, is_result in _RESULTS.items():
+        if task in entry and not is_result(entry[task]):
+            return None
+    if "classification" in entry:
+        entry["classification"] = _complete(entry["classification"])
+    return entry
+
+
+def _complete(classification):
+    """Adds None for fields that the version which logged the `Classification` did not have."""
+    _, optional = _fields(Classification)
+    _, class_optional = _fields(ClassMetrics)
+    classes = {name: dict.fromkeys(class_optional) | each for name, each in classification["classes"].items()}
+    return dict.fromkeys(optional) | classification | {"classes": classes}
+
+
+def _is_classification(value):
+    """Returns whether `value` is a `Classification`; earlier versions did not log fields that have a default."""
+    if not has(value, examples=int, accuracy=NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
+        return False
+    return _has_fields(value, Classification) and all(
+        _has_fields(each, ClassMetrics) for each in value["classes"].values()
+    )
+
+
+def _is_multilabel(value):
+    has_labels = has(value, examples=int, exact_match=NUMBER, labels=dict) and _has_fields(value, Multilabel)
+    return has_labels and all(_has_fields(each, ClassMetrics) for each in value["labels"].values())
+
+
+def _is_regression(value):
+    errors = {"mean_absolute_error": NUMBER, "root_mean_squared_error": NUMBER}
+    return has(value, examples=int, **errors) and _has_fields(value, Regression)
+
+
+def _has_fields(value, kind):
+    names, optional = _fields(kind)
+    return isinstance(value, dict) and names - optional <= value.keys() <= names
+
+
+def _fields(kind):
+    """Returns the names of a dataclass' fields, and the names of the fields with a default."""
+    fields = dataclasses.fields(kind)
+    return {field.name for field in fields}, {field.name for field in fields if field.default is None}
+
+
+_RESULTS = {"classification": _is_classification, "multilabel": _is_multilabel, "regression": _is_regression}

@@ -1,0 +1,217 @@
+"""A run on disk: what it was given, what it has trained, and what was found out about it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.models import parse_phases
+from estimator_train.app.runs import run_file
+from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
+
+if TYPE_CHECKING:
+    from estimator_train.app.runs.predictions_file import Prediction
+    from estimator_train.app.runs.thresholds import Thresholds
+
+log = logging.getLogger("tensorflow")  # that of tf.get_logger(); a command looks at a run before it imports TensorFlow
+
+_SLOT = "/.OPTIMIZER_SLOT/"
+_TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
+_PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
+_SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part in _PARTS))
+
+
+class StoredRun:
+    """The run in a directory, read from its files when they are asked for.
+
+        >>> run = et.runs.open("runs/scans")
+        >>> run.settings["model"], run.training["keep_best"], run.data["train"]
+        ('small_cnn', True, 8)
+        >>> [os.path.basename(path) for path in (run.newest, run.best, run.kept)]
+        ['model.ckpt-4', 'model.ckpt-2', 'model.ckpt-2']
+        >>> [entry["step"] for entry in run.evaluations], run.result["checkpoint"]
+        ([2, 4, 2], 'model.ckpt-2')
+        >>> len(run.predictions), run.thresholds, run.timing["steps_per_second"]
+        (8, None, 8.0)
+
+    A run that was trained in Python has event files but no run.json, and no settings. What is damaged, or written by
+    another version, is left out; if it is not in run.json, with a warning.
+
+    Raises:
+      ValueError: there are neither, or run.json does not contain the settings of a run.
+
+    Attributes:
+      model_dir: the directory, as it was given.
+      about: the content of run.json: command, started, versions, devices, git_commit and the parts below.
+    """
+
+    def __init__(self, model_dir: str | os.PathLike[str]) -> None:
+        self.model_dir = os.fspath(model_dir)
+        self.about = _about(self.model_dir)
+
+    def __repr__(self) -> str:
+        return f"<StoredRun {self.model_dir}>"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was trained, by the names of the flags; the settings of the data and the model that a run keeps."""
+        return self.about["settings"]
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """How it was trained, by the names of the flags, as last resumed."""
+        return self.about["training"]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class."""
+        return self.about.get("data", {})
+
+    @property
+    def newest(self) -> str | None:
+        """Path prefix of the newest intact checkpoint, or None."""
+        from estimator_train._engine import checkpoints
+
+        return checkpoints.latest_intact(self.model_dir)
+
+    @property
+    def best(self) -> str | None:
+        """Path prefix of the checkpoint that --keep-best keeps, or None."""
+        return run_file.best_checkpoint(self.model_dir)
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the best checkpoint counts, not the newest: of a run with --keep-best or --early-stopping."""
+        return bool(self.training.get("keep_best"))
+
+    @property
+    def kept(self) -> str | None:
+        """Path prefix of the checkpoint that evaluate, predict and export use: the best if kept, or the newest."""
+        return (self.best if self.keeps_best else None) or self.newest
+
+    @property
+    def best_step(self) -> int | None:
+        """Global step of the best checkpoint, or None."""
+        _, _, step = (self.best or "").rpartition("-")
+        return int(step) if step.isdecimal() else None
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The evaluations, in order: see `evaluations.append`."""
+        from estimator_train.app.runs import evaluations
+
+        return evaluations.read(self.model_dir)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The evaluation that is the run's result: see `evaluations.result_of`."""
+        from estimator_train.app.runs import evaluations
+
+        return evaluations.result_of(self.evaluations)
+
+    @property
+    def predictions(self) -> dict[str, Prediction] | None:
+        """What the result predicts of each example, by name; None unless it is a classifier's."""
+        from estimator_train.app.runs import predictions_file
+
+        return predictions_file.read(self.model_dir)
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """The thresholds of several labels that `evaluate --choose-thresholds` has chosen, or None."""
+        from estimator_train.app.runs import thresholds
+
+        return thresholds.read(self.model_dir, self.settings.get("class_names") or ())
+
+    @property
+    def timing(self) -> dict[str, Any] | None:
+        """What `TimingHook` measured; sessions that lack a breakdown of their time are left out."""
+        path = as_path(self.model_dir, "timing.json")
+        if not path.is_file():
+            return None
+        timing = parsed(path.read_bytes())
+        if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), (*NUMBER, type(None))) for name in _TIMES):
+            sessions = timing.get("sessions")
+            whole = [each for each in sessions if _is_session(each)] if isinstance(sessions, list) else []
+            return timing | {"sessions": whole}
+        log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
+        return None
+
+    @property
+    def scaling(self) -> list[dict[str, Any]]:
+        """What `bench --out model_dir/bench` measured: see `scaling.scaling`."""
+        path = as_path(self.model_dir, "bench", "scaling.json")
+        if not path.is_file():
+            return []
+        measured = parsed(path.read_bytes())
+        rows = measured.get("scaling") if isinstance(measured, dict) else None
+        numbers = dict.fromkeys(("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency"), NUMBER)
+        if isinstance(rows, list) and all(has(row, **numbers) and "epoch_seconds" in row for row in rows):
+            return rows
+        log.warning("%s is skipped because it was not written by bench; run bench again", path)
+        return []
+
+    @property
+    def phase_ends(self) -> Sequence[int]:
+        """Global steps at which one of the run's --phases ends and the next one begins."""
+        if not isinstance(self.settings.get("phases"), str) or "last_step" not in self.about:
+            return []
+        try:
+            epochs = [phase.epochs for phase in parse_phases(self.settings["phases"])]
+        except ValueError:  # written by hand
+            return []
+        return [round(self.about["last_step"] * ended / sum(epochs)) for ended in itertools.accumulate(epochs)][:-1]
+
+    @property
+    def weights(self) -> int | None:
+        """Number of weights in the newest checkpoint of a Keras model, or None."""
+        from estimator_train._engine import checkpoints
+
+        newest = self.newest
+        shapes = checkpoints.reader_of(newest).get_variable_to_shape_map() if newest else {}
+        of_layers = [shape for name, shape in shapes.items() if name.startswith("layer") and _SLOT not in name]
+        return sum(math.prod(shape) for shape in of_layers) or None
+
+
+def _about(model_dir):
+    """Returns the content of run.json, without parts that have another form."""
+    path = run_file.path_in(model_dir)
+    if not path.exists() and any(as_path(model_dir).glob("events.out.tfevents.*")):
+        return {"settings": {}, "training": {}}
+    about = run_file.read(path)
+    if not isinstance(about["settings"].get("model"), str):
+        raise ValueError(f"{path} has no settings of a run with a model; it must be the run.json of a run")
+    kinds = {"command": str, "versions": dict}
+    wrong = {name for name, kind in kinds.items() if not isinstance(about.get(name), kind)}
+    if not _is_counts(about.get("data")):
+        wrong.add("data")
+    if not (isinstance(about.get("last_step"), int) and 0 <= about["last_step"] < 2**63):
+        wrong.add("last_step")
+    return {name: value for name, value in about.items() if name not in wrong}
+
+
+def _is_session(session):
+    if not has(session, started=str, **dict.fromkeys(_SESSION, NUMBER)):
+        return False
+    return isinstance(session.get("input_wait_seconds"), (*NUMBER, type(None)))
+
+
+def _is_counts(data):
+    """Returns whether `data` is a valid "data" entry of run.json: numbers of examples, per class if known."""
+    if not has(data, train=int, eval=int) or "classes" not in data:
+        return False
+    classes = data["classes"]
+    if not classes:
+        return True
+    if not has(classes, train=dict, eval=dict) or any(
+        counts.keys() != classes["train"].keys() for counts in classes.values()
+    ):
+        return False
+    if "validation" in classes and not has(data, validation=int):
+        return False
+    return all(isinstance(count, int) for counts in classes.values() for count in counts.values())
