@@ -13,8 +13,7 @@ from estimator_train._engine.distribution import launchers, nccl
 from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.distribution.server import check_address
-
-_OR_REPLICAS = "use --replicas {} for CPU replicas"
+from estimator_train._engine.remedies import ArgumentError, Setting
 
 
 def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
@@ -56,7 +55,7 @@ def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.
       RuntimeError: TensorFlow has already been initialized with fewer devices; call this before any other use of it.
     """
     if all_reduce == "nccl":
-        raise ValueError("--all-reduce nccl needs GPUs; with --replicas, use hierarchical or one_device")
+        raise _unfit_all_reduce(all_reduce, "needs GPUs; for CPU replicas, use hierarchical or one_device")
     return _mirrored(logical_cpus(count), all_reduce)
 
 
@@ -67,12 +66,9 @@ def devices_to_split_over(count: int) -> list[str]:
       ValueError: there are GPUs, but fewer than `count`.
       RuntimeError: see `cpu_replicas`.
     """
-    visible = tf.config.get_visible_devices("GPU")
-    if not visible:
+    if not tf.config.get_visible_devices("GPU"):
         return logical_cpus(count)
-    if count > len(visible):
-        raise ValueError(f"--split-over {count}: TensorFlow sees {len(visible)} GPUs; use at most that many")
-    show_gpus(count)
+    _show_first(Setting("split_over", "devices_to_split_over({})", count))
     return _gpu_names(count)
 
 
@@ -106,11 +102,11 @@ def _mirrored(devices: list[str], all_reduce: str | None) -> tf.distribute.Mirro
         "one_device": tf.distribute.ReductionToOneDevice,
     }
     if all_reduce == "ring":
-        raise ValueError(f"--all-reduce ring is for TF_CONFIG's workers; use {', '.join(reductions)}, or leave it out")
+        raise _unfit_all_reduce(all_reduce, f"is for TF_CONFIG's workers; use {', '.join(reductions)}, or leave it out")
     reduction = reductions[all_reduce]() if all_reduce else None
     strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
     if leaves_out_a_replica(strategy):
-        raise ValueError(f"--all-reduce hierarchical needs an even number of replicas, not {len(devices)}; use another")
+        raise _unfit_all_reduce("hierarchical", f"needs an even number of replicas, not {len(devices)}; use another")
     return strategy
 
 
@@ -145,7 +141,7 @@ def multi_worker(
     if task.cluster:
         check_address(task.task_type, task.task_id, task.cluster[task.task_type][task.task_id])
     if gpus is not None:
-        _show_first(_visible_gpus(gpus), gpus)
+        _show_first(Setting("gpus", "gpus={}", gpus))
     if os.environ.get("TF_CONFIG") == "":
         del os.environ["TF_CONFIG"]
     options = tf.distribute.experimental.CommunicationOptions(implementation=communication(all_reduce))
@@ -166,9 +162,9 @@ def communication(all_reduce: str | None = None) -> tf.distribute.experimental.C
     if all_reduce is None:
         return implementations.NCCL if nccl.sums_over_gpus() else implementations.RING
     if all_reduce not in ("nccl", "ring"):
-        raise ValueError(f"--all-reduce {all_reduce} is for the replicas of one process; workers use nccl or ring")
+        raise _unfit_all_reduce(all_reduce, "is for the replicas of one process; workers use nccl or ring")
     if all_reduce == "nccl" and not tf.config.get_visible_devices("GPU"):
-        raise ValueError("--all-reduce nccl needs GPUs, and this worker sees none; use ring, or leave it out")
+        raise _unfit_all_reduce(all_reduce, "needs GPUs, and this worker sees none; use ring, or leave it out")
     return implementations[all_reduce.upper()]
 
 
@@ -180,7 +176,7 @@ def show_gpus(count: int) -> None:
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    _show_first(_visible_gpus(count, _OR_REPLICAS.format(count)), count)
+    _show_first(*_gpus_or_replicas(count))
 
 
 def check_gpus(count: int) -> None:
@@ -189,27 +185,37 @@ def check_gpus(count: int) -> None:
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    _visible_gpus(count, _OR_REPLICAS.format(count))
+    _visible_gpus(*_gpus_or_replicas(count))
 
 
-def _show_first(visible: list[tf.config.PhysicalDevice], count: int) -> None:
+def _gpus_or_replicas(count: int) -> tuple[Setting, Setting]:
+    replicas = Setting("replicas", "cpu_replicas({})", count, "use {} for CPU replicas")
+    return Setting("gpus", "gpus({})", count), replicas
+
+
+def _unfit_all_reduce(value: str | None, fault: str) -> ArgumentError:
+    return ArgumentError(Setting("all_reduce", "all_reduce={!r}", value), f" {fault}")
+
+
+def _show_first(given: Setting, *instead: Setting) -> None:
+    first = _visible_gpus(given, *instead)[: given.value]
     # TensorFlow refuses to start if memory growth differs between the GPUs that it sees.
     try:
-        tf.config.set_visible_devices(visible[:count], "GPU")
-        let_memory_grow(visible[:count])
+        tf.config.set_visible_devices(first, "GPU")
+        let_memory_grow(first)
     except RuntimeError as error:  # TensorFlow has opened its devices; they are used as they are
         there = len(tf.config.list_logical_devices("GPU"))
-        if there < count:
-            raise ValueError(f"--gpus {count}: TensorFlow has already started with {there} GPUs") from error
+        if there < given.value:
+            raise ArgumentError(given, f": TensorFlow has already started with {there} GPUs") from error
 
 
-def _visible_gpus(count: int, or_instead: str = "") -> list[tf.config.PhysicalDevice]:
-    """Returns the GPUs that TensorFlow sees; if there are fewer than `count`, the error suggests `or_instead`."""
+def _visible_gpus(given: Setting, *instead: Setting) -> list[tf.config.PhysicalDevice]:
+    """Returns the GPUs that TensorFlow sees; if there are fewer than `given` says, the error suggests `instead`."""
     visible = tf.config.get_visible_devices("GPU")
-    if count > len(visible):
-        ways = [f"use --gpus {len(visible)}"] if visible else []
-        ways += [or_instead] if or_instead else []
-        raise ValueError("; ".join([f"--gpus {count}: TensorFlow sees {len(visible)}", *ways]))
+    there = len(visible)
+    if given.value > there:
+        fewer = [given._replace(value=there, words="use {}")] if there else []
+        raise ArgumentError(given, f": TensorFlow sees {there}", *fewer, *instead)
     return visible
 
 

@@ -18,12 +18,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [])
-    with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 0; use --replicas 2 for CPU replicas"):
+    with pytest.raises(ValueError, match=r"^gpus\(2\): TensorFlow sees 0; use cpu_replicas\(2\) for CPU replicas"):
         distribution.gpus(2)
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["gpu"])
-    with pytest.raises(
-        ValueError, match="--gpus 2: TensorFlow sees 1; use --gpus 1; use --replicas 2 for CPU replicas"
-    ):
+    with pytest.raises(ValueError, match=r"sees 1; use gpus\(1\); use cpu_replicas\(2\) for CPU replicas"):
         distribution.gpus(2)
 
 
@@ -51,7 +49,7 @@ def test_chosen_gpus_are_opened_alone_and_their_memory_grows(there, tmp_path):
     lines = on_pretended_gpus(there, EACH_CHOICE.replace("{count_is_split}", "False"), tmp_path)
     for count, line in zip((1, 2, 3), lines, strict=True):
         if count > there:
-            assert line.startswith(f"--gpus {count}: TensorFlow sees {there}")
+            assert line.startswith(f"gpus({count}): TensorFlow sees {there}")
         else:
             assert line == f"{count} {','.join(map(str, range(count)))} True"
 
@@ -63,7 +61,9 @@ def test_models_are_split_over_the_chosen_gpus_alone(there, tmp_path):
         if not there:
             assert line.startswith(str([f"CPU:{index}" for index in range(count)]))
         elif count > there:
-            assert line == f"--split-over {count}: TensorFlow sees {there} GPUs; use at most that many"
+            assert (
+                line == f"devices_to_split_over({count}): TensorFlow sees {there}; use devices_to_split_over({there})"
+            )
         else:
             names = [f"GPU:{index}" for index in range(count)]
             assert line == f"{names} {','.join(map(str, range(count)))} True"
@@ -101,7 +101,7 @@ def test_a_worker_opens_the_chosen_gpus_alone(there, tmp_path):
         except ValueError as error:
             print(error)
     """
-    refused = [f"--gpus 2: TensorFlow sees {there}" + "; use --gpus 1" * there]
+    refused = [f"gpus=2: TensorFlow sees {there}" + "; use gpus=1" * there]
     assert on_pretended_gpus(there, code, tmp_path) == (refused if there < 2 else ["0,1 True NCCL"])
 
 
@@ -117,8 +117,8 @@ SUMMED_OVER_WORKERS = """
 
 @pytest.mark.parametrize("there", COUNTS)
 def test_workers_with_gpus_sum_by_nccl_unless_a_ring_is_chosen(there, tmp_path):
-    refused = "--all-reduce hierarchical is for the replicas of one process; workers use nccl or ring"
-    no_gpus = "--all-reduce nccl needs GPUs, and this worker sees none; use ring, or leave it out"
+    refused = "all_reduce='hierarchical' is for the replicas of one process; workers use nccl or ring"
+    no_gpus = "all_reduce='nccl' needs GPUs, and this worker sees none; use ring, or leave it out"
     expected = ["NCCL", "NCCL", "RING", refused] if there else ["RING", no_gpus, "RING", refused]
     assert on_pretended_gpus(there, SUMMED_OVER_WORKERS, tmp_path) == expected
 
@@ -247,7 +247,7 @@ def test_gpus_that_tensorflow_has_opened_are_used_as_they_are(monkeypatch):
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["first", "second"])
     strategies.show_gpus(2)
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["first"])
-    with pytest.raises(ValueError, match="--gpus 2: TensorFlow has already started with 1 GPUs"):
+    with pytest.raises(ValueError, match=r"gpus\(2\): TensorFlow has already started with 1 GPUs"):
         strategies.show_gpus(2)
 
 
@@ -274,14 +274,14 @@ def test_the_reduction_over_replicas_can_be_chosen():
         assert isinstance(strategy.extended._get_cross_device_ops(tf.zeros([])), kind)
         total = strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant(1.0)))
         assert [float(each) for each in strategy.experimental_local_results(total)] == [2, 2]
-    with pytest.raises(ValueError, match="--all-reduce nccl needs GPUs"):
+    with pytest.raises(ValueError, match="all_reduce='nccl' needs GPUs"):
         distribution.cpu_replicas(2, all_reduce="nccl")
-    with pytest.raises(ValueError, match="--all-reduce ring is for TF_CONFIG's workers; use nccl, hierarchical, one_"):
+    with pytest.raises(ValueError, match="all_reduce='ring' is for TF_CONFIG's workers; use nccl, hierarchical, one_"):
         distribution.cpu_replicas(2, all_reduce="ring")
 
 
 def test_hierarchical_sums_over_an_odd_number_of_replicas_are_refused():
-    with pytest.raises(ValueError, match="--all-reduce hierarchical needs an even number of replicas, not 3"):
+    with pytest.raises(ValueError, match="all_reduce='hierarchical' needs an even number of replicas, not 3"):
         distribution.cpu_replicas(3, all_reduce="hierarchical")
 
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.distribution.synchronous import LostWorkerError
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.remedies import InterruptedRunError
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -27,7 +28,7 @@ _STALE_SECS = 600.0  # how long to wait for the restart of a chief that ended be
 _DONE, _FAILED = "done", "failed"
 
 
-class FailedChiefError(RuntimeError):
+class FailedChiefError(InterruptedRunError):
     """The chief ended before training was complete."""
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import tensorflow as tf
 
 from estimator_train._engine.host.interruption import Terminated, interruption
+from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
@@ -28,7 +29,7 @@ v1 = tf.compat.v1
 Sums: TypeAlias = Callable[..., list[int]]  # the result of `summing`
 
 
-class LostWorkerError(RuntimeError):
+class LostWorkerError(InterruptedRunError):
     """Another process of the cluster is gone, so this one cannot continue."""
 
 
