@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_train._engine.types import SessionRunHook
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 
 def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:

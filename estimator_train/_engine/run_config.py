@@ -12,10 +12,10 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica, own_collectives
-from estimator_train._engine.model_fn import argument_names
-from estimator_train.distribution.strategies import let_memory_grow
+from estimator_train._engine.distribution.strategies import let_memory_grow
 
 __all__ = ["RunConfig", "TaskType"]
 

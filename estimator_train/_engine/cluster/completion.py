@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from estimator_train._engine.cluster.synchronous import LostWorkerError
 from estimator_train._engine.distribution.cluster_task import TaskType
-from estimator_train._engine.distribution.synchronous import LostWorkerError
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.remedies import InterruptedRunError
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 log = tf.get_logger()
 

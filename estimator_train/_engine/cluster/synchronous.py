@@ -22,7 +22,7 @@ from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 

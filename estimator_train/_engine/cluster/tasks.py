@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.cluster.completion import CompletionMarkers
+from estimator_train._engine.distribution.addresses import check_address, explaining_bind_errors
 from estimator_train._engine.distribution.cluster_task import TaskType
-from estimator_train._engine.distribution.completion import CompletionMarkers
-from estimator_train._engine.distribution.server import start_server
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import SessionRunContext, SessionRunHook, SessionRunValues
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -66,7 +66,7 @@ def run_task(
         markers.clear()
         _train(config, train, [], markers)
         return
-    server = start_server(config)  # it listens as long as the variable lives
+    server = _start_server(config)  # it listens as long as the variable lives
     if config.task_type == TaskType.PS:
         _serve_until_done(markers)
         del server
@@ -75,6 +75,26 @@ def run_task(
     markers.clear()
     _delay_worker(config)
     _train(config, train, [] if config.is_chief else [_StopWithChief(markers)], markers)
+
+
+def _start_server(config: RunConfig) -> tf.compat.v1.train.Server:
+    """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
+
+    TensorFlow's servers listen on all interfaces, whatever address the cluster names.
+
+    Raises:
+      ValueError: the port is in use.
+    """
+    address = config.cluster_spec.task_address(config.task_type, config.task_id)
+    check_address(config.task_type, config.task_id, address)
+    session_config = v1.ConfigProto()
+    if config.session_config is not None:
+        session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
+    with explaining_bind_errors(config.task_type, config.task_id, address):
+        log.info("Starting the server of %s %s at %s.", config.task_type, config.task_id, address)
+        return v1.train.Server(
+            config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=session_config
+        )
 
 
 def _evaluate_until_done(

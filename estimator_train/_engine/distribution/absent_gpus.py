@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.distribution.strategies import logical_cpus
+from estimator_train._engine.distribution.strategies import logical_cpus
 
 
 def replace_by_cpus(count: int) -> None:

@@ -1,4 +1,4 @@
-"""Starts the TensorFlow server of a task in a cluster with parameter servers, and checks tasks' addresses."""
+"""Checks the addresses of a cluster's tasks, and claims their ports."""
 
 from __future__ import annotations
 
@@ -6,43 +6,16 @@ import atexit
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
-
-v1 = tf.compat.v1
-log = tf.get_logger()
-
 _claims: dict[int, socket.socket] = {}
-
-
-def start_server(config: RunConfig) -> tf.compat.v1.train.Server:
-    """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
-
-    TensorFlow's servers listen on all interfaces, whatever address the cluster names.
-
-    Raises:
-      ValueError: the port is in use.
-    """
-    address = config.cluster_spec.task_address(config.task_type, config.task_id)
-    check_address(config.task_type, config.task_id, address)
-    session_config = v1.ConfigProto()
-    if config.session_config is not None:
-        session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
-    with _explaining_bind_errors(config.task_type, config.task_id, address):
-        log.info("Starting the server of %s %s at %s.", config.task_type, config.task_id, address)
-        return v1.train.Server(
-            config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=session_config
-        )
 
 
 def check_address(task_type: str, task_id: int, address: str) -> None:
     """Claims the port of a task's address, host:port, for this process; raises ValueError if it cannot listen there."""
     # TensorFlow itself would share the port with the other process.
-    with _explaining_bind_errors(task_type, task_id, address), socket.socket() as probe:
+    with explaining_bind_errors(task_type, task_id, address), socket.socket() as probe:
         port = int(address.rpartition(":")[2])
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignores connections left by a killed task
         probe.bind(("", port))
@@ -64,7 +37,7 @@ def _claim(port: int) -> None:
 
 
 @contextlib.contextmanager
-def _explaining_bind_errors(task_type: str, task_id: int, address: str) -> Iterator[None]:
+def explaining_bind_errors(task_type: str, task_id: int, address: str) -> Iterator[None]:
     """Raises ValueError with the task and its address for errors inside the block."""
     try:
         yield

@@ -11,8 +11,6 @@ import tensorflow as tf
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
-    from estimator_train._engine.model_fn import EstimatorSpec
-
 v1 = tf.compat.v1
 
 # The method names of signatures that TensorFlow Serving has no API for.
@@ -143,12 +141,6 @@ class EvalOutput(_SupervisedOutput):
     """
 
     mode = "eval"
-
-
-def supervised_outputs(spec: EstimatorSpec) -> dict[str, ExportOutput]:
-    """Returns the export outputs of a spec: `{"train": TrainOutput}` or `{"eval": EvalOutput}`."""
-    output = {"train": TrainOutput, "eval": EvalOutput}[spec.mode]
-    return {spec.mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
 
 
 def _is_float(value: Any) -> bool:

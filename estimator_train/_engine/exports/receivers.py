@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.export_outputs import (
+from estimator_train._engine.exports.outputs import (
     ClassificationOutput,
     EvalOutput,
     ExportOutput,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from estimator_train._engine.export_outputs import SUPERVISED_METHODS
+from estimator_train._engine.exports.outputs import SUPERVISED_METHODS
 from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-    from estimator_train._engine.export_outputs import ExportOutput
-    from estimator_train.export import InputReceiver
+    from estimator_train._engine.exports.outputs import ExportOutput
+    from estimator_train._engine.exports.receivers import InputReceiver
 
 v1 = tf.compat.v1
 log = tf.get_logger()

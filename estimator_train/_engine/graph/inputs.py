@@ -14,7 +14,7 @@ from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.types import InputFn, Nest, Session, SessionRunContext, SessionRunHook, SessionRunValues
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()

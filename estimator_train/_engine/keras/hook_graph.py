@@ -13,7 +13,7 @@ from estimator_train._engine.session.function_session import HookGraph
 from estimator_train._engine.session.hook_variables import ModelVariables
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.cluster.synchronous import spans_workers
 from estimator_train._engine.distribution.replica_input import batch_size
-from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode

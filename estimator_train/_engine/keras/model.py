@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import synchronous
-from estimator_train._engine.export_outputs import PredictOutput
+from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.exports.outputs import PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train._engine.keras.dataset import distributed_dataset
@@ -30,20 +31,13 @@ from estimator_train._engine.keras.step_programs import (
     predict,
 )
 from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
-from estimator_train._engine.model_fn import (
-    EstimatorSpec,
-    ModeKeys,
-    PreparedModel,
-    Run,
-    argument_names,
-    metrics_of,
-)
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, metrics_of
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 _STATES: dict[str, Any] = {
     ModeKeys.TRAIN: TrainingState,

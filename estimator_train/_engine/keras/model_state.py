@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.keras.hook_graph import make_hook_graph
@@ -29,7 +29,7 @@ from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 log = tf.get_logger()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
@@ -21,7 +21,7 @@ from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs, tracebacks
 
 if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+    from estimator_train._engine.run_config import RunConfig
 
 _AUTOMATIC_SECONDS = 0.2  # of a call by default: far above its cost of about 1 ms, and short for whoever presses Ctrl-C
 _LONG, _MANY = 1e9, 10**9

@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.signatures import signatures
+from estimator_train._engine.exports.signatures import signatures
 
 v1 = tf.compat.v1
 log = tf.get_logger()

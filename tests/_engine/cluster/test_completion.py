@@ -6,9 +6,9 @@ import time
 import pytest
 
 import estimator_train as et
-from estimator_train._engine.distribution import completion
-from estimator_train._engine.distribution.completion import CompletionMarkers, FailedChiefError, marking_completion
-from estimator_train._engine.distribution.synchronous import LostWorkerError
+from estimator_train._engine.cluster import completion
+from estimator_train._engine.cluster.completion import CompletionMarkers, FailedChiefError, marking_completion
+from estimator_train._engine.cluster.synchronous import LostWorkerError
 
 CLUSTER = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
 

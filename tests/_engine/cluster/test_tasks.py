@@ -14,7 +14,7 @@ import tensorflow as tf
 import warm_python
 
 import estimator_train as et
-from estimator_train._engine.distribution import completion, tasks
+from estimator_train._engine.cluster import completion, tasks
 from estimator_train._engine.graph.model import GraphModel
 from estimator_train.app.cli.commands.launch import free_addresses
 

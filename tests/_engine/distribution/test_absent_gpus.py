@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_train.distribution import absent_gpus
+from estimator_train._engine.distribution import absent_gpus
 
 v1 = tf.compat.v1
 

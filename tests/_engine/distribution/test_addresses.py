@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from estimator_train._engine.distribution.server import check_address
+from estimator_train._engine.distribution.addresses import check_address
 
 
 def test_a_port_in_use_is_named():

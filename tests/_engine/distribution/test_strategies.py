@@ -10,10 +10,11 @@ import tf_keras as keras
 import warm_python
 
 import estimator_train as et
-from estimator_train import distribution, run_config
-from estimator_train.distribution import strategies
+from estimator_train import distribution
+from estimator_train._engine import run_config
+from estimator_train._engine.distribution import strategies
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
@@ -28,7 +29,7 @@ def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
 COUNTS = (0, 1, 2, 3, 6, 8)
 EACH_CHOICE = """
 from estimator_train import distribution, run_config
-from estimator_train.distribution import strategies
+from estimator_train._engine.distribution import strategies
 
 gpus = tf.config.list_physical_devices("GPU")
 for count in (1, 2, 3):
@@ -91,7 +92,7 @@ def test_a_worker_opens_the_chosen_gpus_alone(there, tmp_path):
     code = """
         import json, os
         from estimator_train import distribution
-        from estimator_train.distribution import strategies
+        from estimator_train._engine.distribution import strategies
         cluster = {"worker": ["localhost:0"]}
         os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
         strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
@@ -106,7 +107,7 @@ def test_a_worker_opens_the_chosen_gpus_alone(there, tmp_path):
 
 
 SUMMED_OVER_WORKERS = """
-    from estimator_train.distribution.strategies import communication
+    from estimator_train._engine.distribution.strategies import communication
     for all_reduce in (None, "nccl", "ring", "hierarchical"):
         try:
             print(communication(all_reduce).name)
@@ -125,7 +126,7 @@ def test_workers_with_gpus_sum_by_nccl_unless_a_ring_is_chosen(there, tmp_path):
 
 def test_workers_on_parts_of_one_gpu_sum_by_a_ring(tmp_path):
     code = """
-        from estimator_train.distribution.strategies import communication
+        from estimator_train._engine.distribution.strategies import communication
         gpu, = tf.config.list_physical_devices("GPU")
         for parts in (1, 2):
             tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(1024)] * parts)
@@ -140,7 +141,7 @@ def test_a_worker_without_gpus_sums_by_a_ring(all_reduce, tmp_path):
     code = f"""
         import json, os
         from estimator_train import distribution
-        from estimator_train.distribution import strategies
+        from estimator_train._engine.distribution import strategies
         cluster = {{"worker": ["localhost:0"]}}
         os.environ["TF_CONFIG"] = json.dumps({{"cluster": cluster, "task": {{"type": "worker", "index": 0}}}})
         strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
@@ -193,7 +194,7 @@ def test_strategies_of_contrib_open_the_gpus_that_they_use(there, tmp_path):
 def test_sessions_of_a_model_fn_open_the_visible_gpus_alone(tmp_path):
     code = """
         import estimator_train as et
-        from estimator_train.distribution import strategies
+        from estimator_train._engine.distribution import strategies
         for count in (4, 2, 0):
             if count < 4:
                 tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[:count], "GPU")
@@ -229,7 +230,7 @@ def test_gpu_options_that_come_too_late_are_reported(monkeypatch, log_lines):
 
 def test_gpus_that_the_program_divided_keep_their_limits(tmp_path):
     code = """
-        from estimator_train.distribution import strategies
+        from estimator_train._engine.distribution import strategies
         gpus = tf.config.list_physical_devices("GPU")
         tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(1024)] * 2)
         strategies.show_gpus(1)

@@ -5,8 +5,8 @@ import os
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine import export_directories
-from estimator_train._engine.export_directories import exports_in, new_export_directory
+from estimator_train._engine.exports import directories
+from estimator_train._engine.exports.directories import exports_in, new_export_directory
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def noon(monkeypatch):
     class Time:
         time = staticmethod(lambda: 1700000000.5)
 
-    monkeypatch.setattr(export_directories, "time", Time)
+    monkeypatch.setattr(directories, "time", Time)
 
 
 def write(directory):

@@ -1,13 +1,10 @@
-import types
-
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 from exports import floats, parsing_receiver
 
 from estimator_train import export
-from estimator_train._engine.export_outputs import supervised_outputs
-from estimator_train._engine.signatures import signatures as signatures_of
+from estimator_train._engine.exports.signatures import signatures as signatures_of
 
 v1 = tf.compat.v1
 
@@ -69,10 +66,9 @@ def test_a_supervised_signature_has_loss_predictions_and_metrics(mode, method):
     keras_metric = keras.metrics.Mean("m")
     keras_metric.update_state(y)
     metrics = {"mae": v1.metrics.mean(y), "op": (tf.reduce_sum(y), tf.no_op()), "keras": keras_metric}
-    spec = types.SimpleNamespace(
-        mode=mode, loss=tf.reduce_sum(y - receiver.labels), predictions={"y": y}, eval_metric_ops=metrics
-    )
-    signatures = signatures_of(receiver, supervised_outputs(spec), serving_only=False)
+    kind = {"train": export.TrainOutput, "eval": export.EvalOutput}[mode]
+    output = kind(tf.reduce_sum(y - receiver.labels), {"y": y}, metrics)
+    signatures = signatures_of(receiver, {mode: output}, serving_only=False)
     assert set(signatures) == {mode}
     assert signatures[mode].method_name == method
     assert set(signatures[mode].inputs) == {"x", "label"}

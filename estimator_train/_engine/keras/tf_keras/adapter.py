@@ -11,7 +11,7 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.tf_keras import cloning, mixed_precision, private_tf_keras, step_variables
 from estimator_train._engine.keras.tf_keras.cloning import layers_within

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import tensorflow as tf
 
+from estimator_train._engine.distribution import absent_gpus, strategies
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.distribution import absent_gpus, strategies
 
 
 def choose(gpus, replicas):

@@ -18,7 +18,7 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train._engine import checkpoints
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.host.paths import as_path
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
