@@ -5,19 +5,18 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from estimator_train._engine.cluster.synchronous import spans_workers
 from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest
-
-if TYPE_CHECKING:
-    from estimator_train._engine.keras.step_programs import StepProgram
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -413,3 +412,26 @@ def _sizes(batch: Nest) -> tf.Tensor:
 
 def _specs(values: dict[str, Any]) -> dict[str, tf.TypeSpec]:
     return {name: tf.type_spec_from_value(value) for name, value in values.items()}
+
+
+def kind_of_loop(
+    program: StepProgram, strategy: tf.distribute.Strategy, in_single_steps: bool
+) -> type[Loop | PredictionLoop]:
+    """Returns the class that runs the program's steps over the replicas of `strategy`.
+
+    `in_single_steps`: whether each call will run one step, without others to agree with.
+    """
+    if program.mode == ModeKeys.PREDICT:
+        return PredictionLoop
+    if _reads_onto_devices(strategy):
+        return DevicesLoop
+    return SingleSteps if in_single_steps and program.batches_per_step == 1 else Loop
+
+
+def _reads_onto_devices(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
+    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
+    if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
+        return strategy.num_replicas_in_sync > 1
+    devices = strategy.extended.worker_devices
+    return len(devices) > 1 or "GPU" in devices[0]

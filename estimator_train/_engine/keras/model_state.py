@@ -19,6 +19,7 @@ from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
+from estimator_train._engine.keras.loop import kind_of_loop
 from estimator_train._engine.keras.parts.feature_cache import FeatureBatches
 from estimator_train._engine.keras.parts.frozen_layers import split
 from estimator_train._engine.keras.parts.recomputation import recomputing
@@ -90,8 +91,8 @@ class ModelState:
         return None
 
     def loop(self, program: StepProgram, in_single_steps: bool = False) -> Any:
-        """Returns the compiled loop of `program`, a program of this model or a part; see `StepProgram.kind_of_loop`."""
-        kind = program.kind_of_loop(self.strategy, in_single_steps)
+        """Returns the compiled loop of `program`, a program of this model or a part; see `kind_of_loop`."""
+        kind = kind_of_loop(program, self.strategy, in_single_steps)
         if (program, kind) not in self._loops:
             # A new program, because steps compiled by an equal one have Normalization statistics as constants.
             new = dataclasses.replace(program)  # type: ignore[type-var]

@@ -12,7 +12,6 @@ import tensorflow as tf
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
@@ -51,15 +50,6 @@ class StepProgram:
     @property
     def batches_per_step(self) -> int:
         return 1
-
-    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
-        """Returns the class that runs the program's steps over the replicas of `strategy`.
-
-        `in_single_steps`: whether each call will run one step, without others to agree with.
-        """
-        if _reads_onto_devices(strategy):
-            return DevicesLoop
-        return SingleSteps if in_single_steps and self.batches_per_step == 1 else Loop
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
@@ -344,9 +334,6 @@ class PredictionProgram(StepProgram):
     def __post_init__(self) -> None:
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[PredictionLoop]:
-        return PredictionLoop
-
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
         return EstimatorSpec(self.mode, predictions=hook_graph.model_values, scaffold=scaffold)
 
@@ -359,15 +346,6 @@ class PredictionProgram(StepProgram):
 
     def reset(self) -> None:
         self.adapter.reset_states(self.model)
-
-
-def _reads_onto_devices(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
-    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
-    if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
-        return strategy.num_replicas_in_sync > 1
-    devices = strategy.extended.worker_devices
-    return len(devices) > 1 or "GPU" in devices[0]
 
 
 def _loss(hook_graph: HookGraph) -> tf.Tensor:
