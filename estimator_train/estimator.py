@@ -612,6 +612,10 @@ def _whole(name: str, count: float | None) -> int | None:
     """Returns the number of steps, rounded up, or None. Callers pass fractions such as `len(x) / batch_size`."""
     if count is None:
         return None
+    if np.ndim(count):
+        raise TypeError(
+            f"{name} must be a number, given: {type(count).__name__}; labels belong to what the input_fn returns"
+        )
     if count <= 0:
         raise ValueError(f"Must specify {name} > 0, given: {count}")
     return math.ceil(count)

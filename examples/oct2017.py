@@ -10,7 +10,7 @@ import tensorflow as tf
 import estimator_train as et
 from estimator_train import distribution, input_fns
 from estimator_train.app import datasets, models
-from estimator_train.app.report import classification
+from estimator_train.app.metrics import classification
 
 MAX_STEPS = 2000
 
@@ -49,7 +49,7 @@ result = classification.result(data.class_names, labels, probabilities)
 print(classification.table(result))
 
 # %% The worst mistake.
-paths = sorted(data.eval_paths)
+paths = sorted(data.eval.paths)
 worst = probabilities[np.arange(len(labels)), labels].argmin()
 print(f"{paths[worst]} is taken for {data.class_names[probabilities[worst].argmax()]}")
 

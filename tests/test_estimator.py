@@ -759,6 +759,8 @@ def test_a_misplaced_argument_is_refused_with_the_remedy(tmp_path):
             method(np.eye(12), np.ones(12))
     with pytest.raises(TypeError, match=r"given: ndarray; labels belong to what the input_fn returns"):
         estimator.train(rows(), np.ones(12))
+    with pytest.raises(TypeError, match=r"steps must be a number, given: ndarray; labels belong to what the input_fn"):
+        estimator.evaluate(rows(), np.ones(12))
     with pytest.raises(TypeError, match=r"Hooks must be a SessionRunHook in a list, given: <"):
         estimator.train(rows(), et.SessionRunHook())
     with pytest.raises(TypeError, match="must be callable"):

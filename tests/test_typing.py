@@ -42,12 +42,12 @@ PUBLIC = [
     "estimator_train.inputs",
     "estimator_train.loggers",
     "estimator_train.memory_estimate",
-    "estimator_train.app.report.classification",
+    "estimator_train.app.metrics.classification",
     "estimator_train.app.report.diagnosis",
     "estimator_train.app.report.image_grid",
     "estimator_train.app.report.page",
     "estimator_train.app.report.scaling",
-    "estimator_train.app.report.thresholds",
+    "estimator_train.app.runs.thresholds",
     *(name for room in (datasets, models, recipes) for name in [room.__name__, *_below(room)]),
 ]
 

@@ -154,7 +154,7 @@ def _input_fn(work, images):
         return FromMemory(images, work.batch_size, work.image_size, len(work.data.class_names))
     of_files = functools.partial(
         input_fns.image_files,
-        work.data.train_paths,
+        work.data.train.paths,
         work.data.class_names,
         work.image_size,
         batch_size=work.batch_size,
@@ -191,7 +191,7 @@ def _guides_batches(work, batch_size):
         one_hot = tf.cast(tf.equal(tf.strings.split(path, os.sep)[-2], work.data.class_names), tf.float32)
         return image, one_hot if work.one_hot else tf.argmax(one_hot)
 
-    paths = work.data.train_paths
+    paths = work.data.train.paths
     files = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).repeat()
     return files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
 

@@ -38,8 +38,8 @@ args = parser.parse_args()
 tf.get_logger().setLevel("INFO")
 data = datasets.open_dataset("synthetic_oct", args.data_dir)
 images = {"labels": data.class_names, "image_size": data.image_size, "one_hot": False, "service": args.service}
-train_input_fn = input_fns.image_files(data.train_paths, shuffle=True, batch_size=32, **images)
-eval_input_fn = input_fns.image_files(data.eval_paths, num_epochs=1, **images)
+train_input_fn = input_fns.image_files(data.train.paths, shuffle=True, batch_size=32, **images)
+eval_input_fn = input_fns.image_files(data.eval.paths, num_epochs=1, **images)
 
 estimator = et.Estimator(model_fn, config=et.RunConfig(args.model_dir, save_checkpoints_secs=60))
 train_spec = et.TrainSpec(train_input_fn, max_steps=args.max_steps)

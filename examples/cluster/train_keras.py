@@ -23,8 +23,8 @@ tf.get_logger().setLevel("INFO")
 strategy = distribution.multi_worker()
 data = datasets.open_dataset("synthetic_oct", args.data_dir)
 images = {"labels": data.class_names, "image_size": data.image_size, "service": args.service}
-train_input_fn = input_fns.image_files(data.train_paths, shuffle=True, batch_size=32, **images)
-eval_input_fn = input_fns.image_files(data.eval_paths, num_epochs=1, **images)
+train_input_fn = input_fns.image_files(data.train.paths, shuffle=True, batch_size=32, **images)
+eval_input_fn = input_fns.image_files(data.eval.paths, num_epochs=1, **images)
 
 model = models.build_model("small_cnn", image_size=data.image_size, num_classes=len(data.class_names))
 config = et.RunConfig(

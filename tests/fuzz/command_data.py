@@ -100,23 +100,19 @@ def without_downloads(dataset: str):
     import tf_keras as keras
 
     from estimator_train.app.datasets import synthetic_oct
-    from estimator_train.app.datasets.fashion_mnist import FashionMnist
+    from estimator_train.app.datasets.fashion_mnist import LoadedImages
 
     clothes = np.arange(20 * 28 * 28).reshape(20, 28, 28).astype(np.uint8), np.arange(20) % 10
-    examples = property(lambda dataset: min(20, dataset.limit or 20))
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(synthetic_oct, "IMAGES_PER_CLASS", {"train": 3, "test": 2}))
         stack.enter_context(mock.patch.object(keras.datasets.fashion_mnist, "load_data", lambda: (clothes, clothes)))
-        for name in ("train_examples", "eval_examples"):
-            stack.enter_context(mock.patch.object(FashionMnist, name, examples))
+        examples = property(lambda part: min(20, part.number))
+        stack.enter_context(mock.patch.object(LoadedImages, "count", examples))
         if dataset == "tfds":
             import tensorflow_datasets
 
-            from estimator_train.app.datasets.tfds import TfdsDataset
+            from estimator_train.app.datasets.tfds import TfdsSplit
 
             stack.enter_context(tensorflow_datasets.testing.mock_data(num_examples=8))
-            held_out = property(lambda dataset: 8 if dataset.validation_split else 0)
-            counts = {"train_examples": 8, "eval_examples": 8, "validation_examples": held_out}
-            # The pretended dataset does not know its splits.
-            stack.enter_context(mock.patch.multiple(TfdsDataset, **counts))
+            stack.enter_context(mock.patch.object(TfdsSplit, "count", 8))  # the pretended dataset has no splits
         yield

@@ -11,7 +11,7 @@ import click
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.parameters import Text
 
-# Fields of the result of each task, see `report.tasks`, that evaluations add to the model's own metrics.
+# Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
 _OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc", "macro_pr_auc")
 METRICS = {
     "classification": (*_OF_CLASSES, "balanced_accuracy", "cohen_kappa", "calibration_error"),

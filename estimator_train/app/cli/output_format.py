@@ -17,7 +17,7 @@ from estimator_train._engine.host.files import printable, write_whole
 from estimator_train.app.cli.conflicts import Excludes
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.report import csv_text
+from estimator_train.app.runs import csv_text
 
 RULES = (Excludes(("csv",), flag="json"),)
 

@@ -118,12 +118,12 @@ def judging(run: Run) -> str | None:
 
 def _files(settings, data):
     paths = [path for side in ((data and data.image_paths()) or {}).values() for path in side]
-    left_out = getattr(data, "left_out", ())
+    left_out = data.left_out if data else ()
     local = paths and not any(map(is_remote, paths))
     where = os.path.commonpath(paths) if local else settings.data_dir
     if local and not os.path.exists(where):
         return f"{where}, drawn when training starts"
-    others = counted_endings(getattr(data, "other_files", {}))
+    others = counted_endings(data.other_files if data else {})
     without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out: {others}"] * bool(others)
     return "".join([where, *without]) if without else where
 

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from estimator_train.app.datasets.dataset import Dataset
+from estimator_train.app.datasets.part import Part
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 CLASS_NAMES = ("cats", "dogs")
 
 _FINER = 2  # draw at this multiple of the size and scale down, which smooths the edges
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DrawnPets(Dataset):
-    """Equal numbers of cats and dogs, drawn at the requested image size and kept in memory."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class DrawnPets(Part):
+    """As many cats as dogs, each drawn from its number, at the requested image size, and kept in memory."""
 
-    train_examples: int = 320  # five steps of 64
-    eval_examples: int = 64
+    class_names: Sequence[str] = CLASS_NAMES
+    numbers: range
 
-    def _input_fn(self, side, image_size, **options):
+    @property
+    def count(self) -> int:
+        return len(self.numbers)
+
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         import tensorflow as tf
 
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
-        first, number = (0, self.train_examples) if side == "train" else (self.train_examples, self.eval_examples)
-        numbers = range(first, first + number)
-
         @functools.cache
         def drawn():
-            labels = [number % len(CLASS_NAMES) for number in numbers]
-            rngs = [np.random.default_rng(number) for number in numbers]
+            labels = [number % len(CLASS_NAMES) for number in self.numbers]
+            rngs = [np.random.default_rng(number) for number in self.numbers]
             images = [draw_pet(CLASS_NAMES[label], image_size, rng) for label, rng in zip(labels, rngs, strict=True)]
             return np.stack(images), np.array(labels)
 
@@ -43,18 +50,20 @@ class DrawnPets(Dataset):
         return ExampleBatches(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, **options)
 
 
-def open_dataset() -> DrawnPets:
+def open_dataset() -> Dataset:
     """Returns the dataset, with the same faces every time.
 
     >>> open_dataset().class_names
     ('cats', 'dogs')
     """
-    return DrawnPets(
+    return Dataset(
         name="drawn_pets",
         class_names=CLASS_NAMES,
         default_model="mobilenet_v2",
         default_epochs=5,
         image_size=(224, 224),
+        train=DrawnPets(numbers=range(320)),  # five steps of 64
+        eval=DrawnPets(numbers=range(320, 384)),
     )
 
 

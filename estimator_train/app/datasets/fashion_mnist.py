@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from estimator_train.app.datasets.dataset import About, Dataset
-from estimator_train.app.datasets.npz import ArrayDataset
+from estimator_train.app.datasets.npz import ImageArrays
+from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -32,63 +33,36 @@ _FILES = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FashionMnist(Dataset):
-    """Fashion-MNIST. Images are read, or downloaded, when an input_fn is created, because Keras imports TensorFlow."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LoadedImages(Part):
+    """Images that are read, or downloaded, when an input_fn is created, because Keras imports TensorFlow."""
 
-    limit: int | None = None
-    limit_seed: int = 0
-    share: float = 0  # of the training images, for validation
-    chooses: bool = False  # whether these are the evaluation images
+    number: int
+    load: Callable[[], Part]
 
     @property
-    def train_examples(self) -> int:
-        return self._limited(60_000) - self._held_out
+    def count(self) -> int:
+        return self.number
 
-    @property
-    def eval_examples(self) -> int:
-        return self._held_out if self.chooses else self._limited(10_000)
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+        return self.load().input_fn(image_size, **options)
 
-    @property
-    def validation_examples(self) -> int:
-        return 0 if self.chooses else self._held_out
+    def limited(self, limit: int, seed: int) -> LoadedImages:
+        if limit < len(CLASS_NAMES):
+            raise ValueError(f"limit {limit} is less than one example for each of the {len(CLASS_NAMES)} classes")
+        return LoadedImages(number=min(limit, self.number), load=lambda: self.load().limited(limit, seed))
 
-    @property
-    def _held_out(self):
-        return max(round(self.share * self._limited(60_000)), len(self.class_names)) if self.share else 0
-
-    def _limited(self, number):
-        return min(number, self.limit or number)
-
-    def train_input_fn(self, **options: Any) -> Callable[..., tf.data.Dataset]:
-        return self._arrays().train_input_fn(**options)
-
-    def eval_input_fn(self, **options: Any) -> Callable[..., tf.data.Dataset]:
-        return self._arrays().eval_input_fn(**options)
-
-    def limited(self, limit: int, seed: int = 0) -> FashionMnist:
-        if limit < len(self.class_names):
-            raise ValueError(f"limit {limit} is less than one example for each of the {len(self.class_names)} classes")
-        return dataclasses.replace(self, limit=limit, limit_seed=seed)
-
-    def to_choose_on(self) -> FashionMnist:
-        return dataclasses.replace(self, chooses=True) if self.share else self
-
-    def with_validation(self, share: float) -> FashionMnist:
-        if self._limited(60_000) < 2 * len(self.class_names):
-            raise ValueError(f"{self._limited(60_000)} images are too few to hold out {share:g} of them")
-        return dataclasses.replace(self, share=share)
-
-    def _arrays(self):
-        (x_train, y_train), (x_eval, y_eval) = _load()
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Dataset)}
-        arrays = ArrayDataset(**fields, x_train=x_train, y_train=y_train, x_eval=x_eval, y_eval=y_eval)
-        arrays = arrays if self.limit is None else arrays.limited(self.limit, self.limit_seed)
-        arrays = arrays.with_validation(self.share)
-        return arrays.to_choose_on() if self.chooses else arrays
+    def split(self, share: float) -> tuple[LoadedImages, LoadedImages]:
+        if self.number < 2 * len(CLASS_NAMES):
+            raise ValueError(f"{self.number} images are too few to hold out {share:g} of them")
+        held_out = max(round(share * self.number), len(CLASS_NAMES))
+        return (
+            LoadedImages(number=self.number - held_out, load=lambda: self.load().split(share)[0]),
+            LoadedImages(number=held_out, load=lambda: self.load().split(share)[1]),
+        )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset of 28 x 28 grayscale images.
 
     Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
@@ -100,13 +74,15 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist
       ValueError: `data_dir` is given, but Keras decides where the files are.
     """
     _refuse(data_dir)
-    return FashionMnist(
+    return Dataset(
         name="fashion_mnist",
         class_names=CLASS_NAMES,
         default_model="fashion_mnist_cnn",
         default_epochs=5,
         default_batch_size=512,
         image_size=(28, 28),
+        train=LoadedImages(number=60_000, load=lambda: _images(0)),
+        eval=LoadedImages(number=10_000, load=lambda: _images(1)),
     )
 
 
@@ -129,6 +105,11 @@ def _home():
 def _refuse(data_dir):
     if data_dir is not None:
         raise ValueError(f"fashion_mnist is kept by Keras in {_home()}; leave out --data-dir")
+
+
+def _images(side):
+    images, labels = _load()[side]
+    return ImageArrays(class_names=CLASS_NAMES, images=images, labels=labels)
 
 
 @functools.cache

@@ -7,23 +7,18 @@ import functools
 import importlib.util
 import io
 import os
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
-from estimator_train.app.datasets.dataset import (
-    About,
-    Dataset,
-    count_classes,
-    default_settings,
-    split_rows,
-    stratified_rows,
-)
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings
+from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
-    pass
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "a folder that Hugging Face datasets saved or can load")
 
@@ -38,7 +33,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name, _, self._config = name.partition(":")
 
-    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
+    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
         """Returns the dataset, downloading it into `data_dir` if necessary.
 
         Raises:
@@ -68,79 +63,36 @@ class Named:
             raise ConnectionError(f"hf:{self.name} could not be loaded ({type(error).__name__}: {reason})") from error
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class HfDataset(Dataset):
-    """Two splits of the package `datasets`, each with a column of encoded images."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class HfSplit(Part):
+    """A split of the package `datasets`, whose column `image` has encoded images."""
 
+    rows: Any
     image: str
-    train_split: Any
-    eval_split: Any
-    train_labels: np.ndarray  # class indices
-    eval_labels: np.ndarray
-    validation_split: Any = None
-    validation_labels: np.ndarray | None = None
+    labels: np.ndarray
 
-    @property
-    def train_examples(self) -> int:
-        return len(self.train_labels)
+    def take(self, rows: Sequence[int]) -> HfSplit:
+        return dataclasses.replace(self, rows=self.rows.select(rows), labels=self.labels[rows])
 
-    @property
-    def eval_examples(self) -> int:
-        return len(self.eval_labels)
-
-    @property
-    def validation_examples(self) -> int:
-        return 0 if self.validation_labels is None else len(self.validation_labels)
-
-    @property
-    def _sides(self):
-        return ["train", "eval", *(["validation"] if self.validation_examples else [])]
-
-    def class_counts(self) -> dict[str, dict[str, int]]:
-        return {side: count_classes(getattr(self, f"{side}_labels"), self.class_names) for side in self._sides}
-
-    def to_choose_on(self) -> HfDataset:
-        if self.validation_labels is None:
-            return self
-        moved = {"eval_split": self.validation_split, "eval_labels": self.validation_labels}
-        return dataclasses.replace(self, **moved, validation_split=None, validation_labels=None)
-
-    def with_validation(self, share: float) -> HfDataset:
-        kept, chosen = split_rows(self.train_labels, share)
-        split, labels = self.train_split, self.train_labels
-        cut = {"train_split": split.select(kept), "train_labels": labels[kept]} if chosen else {}
-        held_out = {"validation_split": split.select(chosen), "validation_labels": labels[chosen]} if chosen else {}
-        none = {"validation_split": None, "validation_labels": None}
-        return dataclasses.replace(self, **cut, **(none | held_out), validation_name="")
-
-    def limited(self, limit: int, seed: int = 0) -> HfDataset:
-        cut: dict[str, Any] = {}
-        for side in self._sides:
-            split, labels = getattr(self, f"{side}_split"), getattr(self, f"{side}_labels")
-            rows = stratified_rows(labels, limit, seed)
-            cut |= {f"{side}_split": split.select(rows), f"{side}_labels": labels[rows]}
-        return dataclasses.replace(self, **cut)
-
-    def _input_fn(self, side, image_size, **options):
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         import tensorflow as tf
 
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches
         from estimator_train.input_fns.images.decoding import decode_image
 
-        split, labels = getattr(self, f"{side}_split"), getattr(self, f"{side}_labels")
         spec = tf.TensorSpec((*image_size, 3), tf.float32)
 
         def load(rows, labels):
-            encoded = tf.numpy_function(functools.partial(_encoded, split, self.image), [rows], tf.string)
+            encoded = tf.numpy_function(functools.partial(_encoded, self.rows, self.image), [rows], tf.string)
             encoded.set_shape(rows.shape)
             images = tf.map_fn(lambda each: decode_image(each, image_size), encoded, fn_output_signature=spec)
             return images, tf.one_hot(labels, len(self.class_names))
 
-        return MappedBatches(input_fns.arrays(np.arange(len(labels)), labels, **options), load)
+        return MappedBatches(input_fns.arrays(np.arange(self.count), self.labels, **options), load)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset in a directory: saved by `save_to_disk`, Parquet files, or images laid out for imagefolder.
 
     Raises:
@@ -165,7 +117,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
     return open_splits("hf", splits)
 
 
-def open_splits(name: str, splits: Any) -> HfDataset:
+def open_splits(name: str, splits: Any) -> Dataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
     It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a stratified
@@ -191,23 +143,25 @@ def open_splits(name: str, splits: Any) -> HfDataset:
         train, evaluated = parts["train"], parts["test"]
     else:
         train, evaluated = splits["train"], splits[sides[0]]
+    class_names = tuple(columns[label].names)
     train, evaluated, *validation = (
-        part.cast_column(image, package.Image(decode=False))
+        HfSplit(
+            class_names=class_names,
+            rows=part.cast_column(image, package.Image(decode=False)),
+            image=image,
+            labels=np.array(part[label]),
+        )
         for part in (train, evaluated, *(splits[side] for side in sides[1:2]))
     )
-    with Image.open(io.BytesIO(_encoded(train, image, np.array([0]))[0])) as first:
+    with Image.open(io.BytesIO(_encoded(train.rows, image, np.array([0]))[0])) as first:
         width, height = first.size
-    return HfDataset(
+    return Dataset(
         name=name,
-        class_names=tuple(columns[label].names),
+        class_names=class_names,
         **default_settings(height, width),
-        image=image,
-        train_split=train,
-        eval_split=evaluated,
-        train_labels=np.array(train[label]),
-        eval_labels=np.array(evaluated[label]),
-        validation_split=validation[0] if validation else None,
-        validation_labels=np.array(validation[0][label]) if validation else None,
+        train=train,
+        eval=evaluated,
+        validation=validation[0] if validation else None,
         validation_name=sides[1] if validation else "",
     )
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
-from estimator_train.app.datasets.dataset import About, Dataset, check_classes, held_out, stratified
+from estimator_train.app.datasets.dataset import About, Dataset, check_classes
+from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
 ABOUT = About("classification", "any", "a folder of class folders")
@@ -27,136 +29,61 @@ HELD_OUT = (
 )  # common names of evaluation directories: the first that exists evaluates, the next one is for validation
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ImageDataset(Dataset):
-    """Image files whose class is the name of their class directory, which they are in, or below.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ImageFiles(Part):
+    """Image files, sorted by their paths, with class indices.
 
     Attributes:
-      class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
+      keys: names of the files that do not depend on where the data is.
     """
 
-    train_paths: list[str]
-    eval_paths: list[str]
-    validation_paths: list[str] = dataclasses.field(default_factory=list)
-    left_out: tuple[str, ...] = ()  # names of unused directories next to train
-    other_files: Mapping[str, int] = dataclasses.field(default_factory=dict)  # {ending: files of other formats}
-    class_directories: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    paths: Sequence[str]
+    labels: Sequence[int] | np.ndarray
+    keys: Sequence[str]
 
     @property
-    def train_examples(self) -> int:
-        return len(self.train_paths)
+    def count(self) -> int:
+        return len(self.paths)
 
-    @property
-    def eval_examples(self) -> int:
-        return len(self.eval_paths)
+    def names(self) -> Sequence[str]:
+        return self.keys
 
-    @property
-    def validation_examples(self) -> int:
-        return len(self.validation_paths)
+    def take(self, rows: Sequence[int]) -> ImageFiles:
+        fields = {name: [getattr(self, name)[row] for row in rows] for name in ("paths", "keys", "labels")}
+        return dataclasses.replace(self, **fields)
 
-    def train_input_fn(
-        self,
-        *,
-        image_size: tuple[int, int],
-        batch_size: int,
-        num_epochs: int | None,
-        seed: int | None = None,
-        cache: str | os.PathLike[str] | None = None,
-        fast: bool = False,
-        **decoding: Any,
-    ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the shuffled training images: see `input_fns.image_files`.
-
-        `decoding` are its arguments `resize` and `orient`.
-        """
-        options = {"num_epochs": num_epochs, "seed": seed, "cache": cache, "fast": fast, **decoding}
-        return self._input_fn("train", image_size, shuffle=True, batch_size=batch_size, **options)
-
-    def eval_input_fn(
-        self,
-        *,
-        image_size: tuple[int, int],
-        batch_size: int,
-        cache: str | os.PathLike[str] | None = None,
-        fast: bool = False,
-        **decoding: Any,
-    ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the evaluation images, once and in order: see `train_input_fn`."""
-        options = {"num_epochs": 1, "cache": cache, "fast": fast, **decoding}
-        return self._input_fn("eval", image_size, batch_size=batch_size, **options)
-
-    def image_paths(self) -> dict[str, list[str]]:
-        sides = {"train": self.train_paths, "eval": self.eval_paths}
-        return sides | ({"validation": self.validation_paths} if self.validation_paths else {})
-
-    def class_counts(self) -> dict[str, dict[str, int]]:
-        return {
-            side: {name: len(found) for name, found in self.by_class(paths).items()}
-            for side, paths in self.image_paths().items()
-        }
-
-    def limited(self, limit: int, seed: int = 0) -> ImageDataset:
-        cut: dict[str, Any] = {
-            f"{side}_paths": stratified(self._named(paths), limit, seed) for side, paths in self.image_paths().items()
-        }
-        return dataclasses.replace(self, **cut)
-
-    def to_choose_on(self) -> ImageDataset:
-        if not self.validation_paths:
-            return self
-        return dataclasses.replace(self, eval_paths=self.validation_paths, validation_paths=[])
-
-    def with_validation(self, share: float) -> ImageDataset:
-        return self.holding_out(held_out(self._named(self.train_paths), share))
-
-    def holding_out(self, paths: Iterable[str]) -> ImageDataset:
-        """Returns the dataset with some of its training images as validation images, instead of others."""
-        chosen = set(paths)
-        return dataclasses.replace(
-            self,
-            train_paths=[path for path in self.train_paths if path not in chosen],
-            validation_paths=[path for path in self.train_paths if path in chosen],
-            validation_name="",
-            left_out=tuple(sorted({*self.left_out, *filter(None, [self.validation_name])})),
-        )
-
-    def class_of(self, path: str) -> str:
-        """Returns the class of an image.
-
-        >>> data = datasets.open_dataset("synthetic_oct", "scans", draw=False)
-        >>> data.class_of("scans/train/DME/DME-100000-1.jpeg")
-        'DME'
-        """
-        return os.path.basename(self._class_directory(path))
-
-    def by_class(self, paths: Iterable[str]) -> dict[str, list[str]]:
-        """Returns {class name: the paths of its images}, in order."""
-        by_class: dict[str, list[str]] = {class_name: [] for class_name in self.class_names}
-        for path in paths:
-            by_class[self.class_of(path)].append(path)
-        return by_class
-
-    def _class_directory(self, path):
-        directory = os.path.dirname(path)
-        return self.class_directories.get(directory, directory)
-
-    def _named(self, paths):
-        """Returns {class name: {file name, with directories below the class directory: path}}."""
-        return {
-            class_name: {path[len(self._class_directory(path)) + 1 :]: path for path in found}
-            for class_name, found in self.by_class(paths).items()
-        }
-
-    def _input_fn(self, side, image_size, **options):
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+        """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
         from estimator_train import input_fns
 
-        paths = sorted(self.image_paths()[side])
-        numbers = {class_name: number for number, class_name in enumerate(self.class_names)}
-        labels = [numbers[self.class_of(path)] for path in paths]
-        return input_fns.labelled_images(paths, labels, image_size, num_classes=len(numbers), **options)
+        num_classes = len(self.class_names)
+        return input_fns.labelled_images(self.paths, self.labels, image_size, num_classes=num_classes, **options)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ImageDataset:
+def image_files(
+    class_names: Sequence[str], files: Mapping[str, Iterable[str]], class_directories: Mapping[str, str] | None = None
+) -> ImageFiles:
+    """Returns the part of the images in `files`, {class name: paths}.
+
+        >>> image_files(["cat", "dog"], {"cat": ["pets/cat/1.png"], "dog": ["pets/dog/1.png"]}).count
+        2
+
+    Args:
+      class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
+    """
+    indices, above = {name: index for index, name in enumerate(class_names)}, class_directories or {}
+    labels = {path: indices[name] for name, paths in files.items() for path in paths}
+    paths = sorted(labels)
+    directories = [os.path.dirname(path) for path in paths]
+    return ImageFiles(
+        class_names=class_names,
+        labels=[labels[path] for path in paths],
+        paths=paths,
+        keys=[path[len(above.get(each, each)) + 1 :] for path, each in zip(paths, directories, strict=True)],
+    )
+
+
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
@@ -173,8 +100,8 @@ def open_directory(
     default_epochs: int,
     image_size: tuple[int, int],
     class_names: Sequence[str] | None = None,
-) -> ImageDataset:
-    """Returns the `ImageDataset` of `directory`.
+) -> Dataset:
+    """Returns the dataset of `directory`.
 
     `directory` holds either the class directories, or `train` and one or two of `test`, `val`, `valid` and
     `validation`, each with class directories. The first of them evaluates, and the second is for validation. Without
@@ -195,33 +122,37 @@ def open_directory(
     used = {train.name, *(test.name for test in tests[:2])}
     left_out = [] if train == folder else [each.name for each in subdirectories(folder) if each.name not in used]
     found = _Found()
-    files, validation_paths = _files_by_class(train, class_names, found), []
+    files, validation = _files_by_class(train, class_names, found), None
     if train == folder or not tests:
-        splits = [_split(train / class_name, paths) for class_name, paths in files.items()]
-        train_paths, eval_paths = ([path for paths in side for path in paths] for side in zip(*splits, strict=True))
+        splits = {class_name: _split(train / class_name, paths) for class_name, paths in files.items()}
+        files, evaluated = ({name: sides[side] for name, sides in splits.items()} for side in range(2))
     else:
-        train_paths = [path for paths in files.values() for path in paths]
-        eval_paths, validation_paths = (_side(each, train, files, class_names, found) for each in [*tests, None][:2])
-    class_names = tuple(class_names or files)
-    return ImageDataset(
+        evaluated, *others = (_side(each, train, files, class_names, found) for each in tests[:2])
+        validation = others[0] if others else None
+    names = tuple(class_names or files)
+    return Dataset(
         name=name,
-        class_names=class_names,
+        class_names=names,
         default_model=default_model,
         default_epochs=default_epochs,
         image_size=image_size,
-        train_paths=train_paths,
-        eval_paths=eval_paths,
-        validation_paths=validation_paths,
-        validation_name=tests[1].name if validation_paths else "",
+        train=image_files(names, files, found.class_directories),
+        eval=image_files(names, evaluated, found.class_directories),
+        validation=image_files(names, validation, found.class_directories) if validation else None,
+        validation_name=tests[1].name if validation else "",
         left_out=tuple(left_out),
         other_files=found.other_files,
-        class_directories=found.class_directories,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """Collects what a search finds besides images, for the fields of `ImageDataset` with the same names."""
+    """Collects what a search finds besides images.
+
+    Attributes:
+      other_files: {ending: number of files of other formats}.
+      class_directories: see `image_files`.
+    """
 
     other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     class_directories: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -240,14 +171,12 @@ def counted_endings(others: Mapping[str, int]) -> str | None:
 
 
 def _side(directory, train, train_files, class_names, found):
-    """Returns the image paths of an evaluation directory, which must have the classes of `train`; none for None."""
-    if directory is None:
-        return []
+    """Returns {class name: image paths} of a directory for evaluation, which must have the classes of `train`."""
     files = _files_by_class(directory, class_names, found)
     if sorted(train_files) != sorted(files):
         differing = ", ".join(sorted(train_files.keys() ^ files.keys()))
         raise ValueError(f"{train} and {directory} must hold the same classes, but only one of them has {differing}")
-    return [path for paths in files.values() for path in paths]
+    return files
 
 
 def open_evaluation(
@@ -256,7 +185,7 @@ def open_evaluation(
     *,
     task: str = "classification",
     image_size: tuple[int, int],
-) -> ImageDataset:
+) -> Dataset:
     """Returns the dataset whose evaluation images are those of `data_dir`, without training images.
 
     `data_dir` holds class directories, all of whose images are taken, or a `test` or `val` directory with them.
@@ -274,17 +203,17 @@ def open_evaluation(
     chosen = next((directory / name for name in HELD_OUT if subdirectories(directory / name)), directory)
     check_classes(chosen, [each.name for each in subdirectories(chosen)], class_names)
     found = _Found()
-    paths = _side(chosen, chosen, dict.fromkeys(class_names), class_names, found)
-    return ImageDataset(
+    names = tuple(class_names)
+    files = _files_by_class(chosen, names, found)
+    return Dataset(
         name="images",
-        class_names=tuple(class_names),
+        class_names=names,
         default_model="mobilenet_v2",
         default_epochs=2,
         image_size=image_size,
-        train_paths=[],
-        eval_paths=paths,
+        train=image_files(names, {}, found.class_directories),
+        eval=image_files(names, files, found.class_directories),
         other_files=found.other_files,
-        class_directories=found.class_directories,
     )
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train.app.datasets.dataset import count_classes
-
 _BETWEEN_LABELS = "|"
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -26,7 +24,7 @@ class LabelCodec(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, labels: Sequence[Any], names: Sequence[str]) -> np.ndarray:
-        """Returns the labels in the format of `ManifestDataset`."""
+        """Returns the labels in the format of `manifest.ManifestImages`."""
 
     def names(self, label: Any) -> set[str]:
         """Returns the classes or labels of an example."""
@@ -73,7 +71,7 @@ class _ClassName(LabelCodec):
         return len(names)
 
     def counts(self, encoded: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-        return count_classes(encoded, names)
+        return dict(zip(names, np.bincount(encoded, minlength=len(names)).tolist(), strict=True))
 
 
 class _LabelSet(LabelCodec):

@@ -8,16 +8,20 @@ import dataclasses
 import hashlib
 import io
 import os
-from collections.abc import Mapping, Sequence  # noqa: F401  # ImageDataset has a field of this type
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path, file_finder, is_remote
-from estimator_train.app.datasets.dataset import About, check_classes, held_out, stratified
-from estimator_train.app.datasets.images import HELD_OUT, ImageDataset
-from estimator_train.app.datasets.label_codecs import CODECS, is_number, read_number
+from estimator_train.app.datasets.dataset import About, Dataset, check_classes
+from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
+from estimator_train.app.datasets.label_codecs import CODECS, LabelCodec, is_number, read_number
+from estimator_train.app.datasets.part import held_out
 from estimator_train.app.models import TASKS
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
@@ -35,109 +39,59 @@ class Row(NamedTuple):
     key: str  # the path as written and the line number, independent of where the files are
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ManifestDataset(ImageDataset):
-    """Image files with labels and weights in the order of the paths.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ManifestImages(ImageFiles):
+    """Image files in the order of their paths, which may repeat, with labels and weights.
 
     Labels are class indices of shape (n,); 0 or 1 for each label, float32 of shape (n, labels); or float32 numbers of
-    shape (n, 1). `train_weights`, float32 of shape (n,), weight the examples in the training loss only.
+    shape (n, 1). `weights`, float32 of shape (n,), are the training part's; None counts all examples alike.
     """
 
-    train_labels: np.ndarray
-    eval_labels: np.ndarray
-    train_weights: np.ndarray | None
-    train_keys: list[str]
-    eval_keys: list[str]
-    validation_labels: np.ndarray | None = None
-    validation_keys: list[str] = dataclasses.field(default_factory=list)
+    labels: np.ndarray
+    weights: np.ndarray | None
+    codec: LabelCodec
 
-    @property
-    def _codec(self):
-        return CODECS[self.task]
+    def groups(self) -> list[Hashable]:
+        return [self.codec.group(label) for label in self.labels.tolist()]
 
-    def class_counts(self) -> dict[str, dict[str, int]]:
-        """Returns {side: {class or label: number of images with it}}, empty for regression."""
-        return {side: self._codec.counts(getattr(self, f"{side}_labels"), self.class_names) for side in self._sides}
+    def counts(self) -> dict[str, int]:
+        """Returns {class or label: number of images with it}, empty for regression."""
+        return self.codec.counts(self.labels, self.class_names)
 
-    @property
-    def _sides(self):
-        return list(self.image_paths())
+    def moments(self) -> tuple[float, float] | None:
+        return self.codec.moments(self.labels, self.weights)
 
-    def label_moments(self) -> tuple[float, float] | None:
-        return self._codec.moments(self.train_labels, self.train_weights)
-
-    def limited(self, limit: int, seed: int = 0) -> ManifestDataset:
-        cut: dict[str, Any] = {}
-        for side in self._sides:
-            cut |= self._rows(side, sorted(stratified(self._rows_by_group(side), limit, seed)))
-        return dataclasses.replace(self, **cut)
-
-    def to_choose_on(self) -> ManifestDataset:
-        if not self.validation_paths:
-            return self
-        moved = {f"eval_{part}": getattr(self, f"validation_{part}") for part in ("paths", "labels", "keys")}
-        return dataclasses.replace(self, **moved, validation_paths=[], validation_labels=None, validation_keys=[])
-
-    def with_validation(self, share: float) -> ManifestDataset:
-        chosen = sorted(row for rows in held_out(self._images_by_group(), share) for row in rows)
-        kept = sorted(set(range(len(self.train_paths))) - set(chosen))
-        validation = self._rows("train", chosen)
-        left_out = tuple(sorted({*self.left_out, *filter(None, [self.validation_name])}))
-        split = dataclasses.replace(
+    def take(self, rows: Sequence[int]) -> ManifestImages:
+        return dataclasses.replace(
             self,
-            **self._rows("train", kept),
-            **{f"validation_{part}": validation[f"train_{part}"] for part in ("paths", "labels", "keys")},
-            validation_name="",
-            left_out=left_out,
+            paths=[self.paths[row] for row in rows],
+            keys=[self.keys[row] for row in rows],
+            labels=self.labels[rows],
+            weights=None if self.weights is None else self.weights[rows],
         )
-        for name, number in split.class_counts()["train"].items():
+
+    def split(self, share: float) -> tuple[ManifestImages, ManifestImages]:
+        """Holds out images, which may be listed several times, with all of their rows."""
+        groups, images = self.groups(), {}
+        for rows in _by_image(self.paths).values():
+            images.setdefault(groups[rows[0]], {})[self.keys[rows[0]]] = tuple(rows)
+        chosen = held_out(images, share, self.class_names)
+        kept, held = self.parted(row for rows in chosen for row in rows)
+        for name, number in kept.counts().items():
             if not number:
                 raise ValueError(f"label {name} has too few training images to hold out {share:g} of them")
-        return split
+        return kept, dataclasses.replace(held, weights=None)
 
-    def _rows_by_group(self, side):
-        """Returns {group of labels: {key: row}} of a side."""
-        groups: dict[Any, dict[str, int]] = {}
-        labels, keys = getattr(self, f"{side}_labels"), getattr(self, f"{side}_keys")
-        for row, (label, key) in enumerate(zip(labels.tolist(), keys, strict=True)):
-            groups.setdefault(self._codec.group(label), {})[key] = row
-        return groups
-
-    def _images_by_group(self):
-        """Returns {group of labels: {key: rows}} of the training images, which may be listed several times."""
-        groups: dict[Any, dict[str, tuple[int, ...]]] = {}
-        for rows in _by_image(self.train_paths).values():
-            first = rows[0]
-            group = self._codec.group(self.train_labels[first].tolist())
-            groups.setdefault(group, {})[self.train_keys[first]] = tuple(rows)
-        return groups
-
-    def _rows(self, side, rows):
-        """Returns {field: value} of a side that has only some of its rows."""
-        paths, keys = getattr(self, f"{side}_paths"), getattr(self, f"{side}_keys")
-        fields = {
-            f"{side}_paths": [paths[row] for row in rows],
-            f"{side}_keys": [keys[row] for row in rows],
-            f"{side}_labels": getattr(self, f"{side}_labels")[rows],
-        }
-        if side == "train" and self.train_weights is not None:
-            fields["train_weights"] = self.train_weights[rows]
-        return fields
-
-    def _input_fn(self, side, image_size, **options):
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         from estimator_train import input_fns
 
+        num_classes = self.codec.num_classes(self.class_names)
         return input_fns.labelled_images(
-            self.image_paths()[side],
-            getattr(self, f"{side}_labels"),
-            image_size,
-            num_classes=self._codec.num_classes(self.class_names),
-            sample_weight=self.train_weights if side == "train" else None,
-            **options,
+            self.paths, self.labels, image_size, num_classes=num_classes, sample_weight=self.weights, **options
         )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> ManifestDataset:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> Dataset:
     """Returns the dataset in a CSV file, given as `data_dir`.
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
@@ -166,30 +120,21 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     rows = sorted(_read(file, codec), key=lambda row: row.path)
     train, evaluated, validation = _sides(file, rows, codec)
     names = _class_names(file, train, rows, codec)
-    weights = [row.weight for row in train]
-    if not any(weights):
+    if not any(row.weight for row in train):
         raise ValueError(f"{file} has no training row with a weight above 0")
-    return ManifestDataset(
+    used = {"train", *(row.split for row in evaluated + validation)}
+    return Dataset(
         name="manifest",
         task=task,
         class_names=names,
         default_model="mobilenet_v2",
         default_epochs=2,
         image_size=(224, 224),
-        train_paths=[row.path for row in train],
-        eval_paths=[row.path for row in evaluated],
-        validation_paths=[row.path for row in validation],
-        train_labels=codec.encode([row.label for row in train], names),
-        eval_labels=codec.encode([row.label for row in evaluated], names),
-        validation_labels=codec.encode([row.label for row in validation], names),
-        train_weights=np.array(weights, np.float32) if any(weight != 1 for weight in weights) else None,
-        train_keys=[row.key for row in train],
-        eval_keys=[row.key for row in evaluated],
-        validation_keys=[row.key for row in validation],
+        train=_part(train, codec, names, weighted=True),
+        eval=_part(evaluated, codec, names),
+        validation=_part(validation, codec, names) if validation else None,
         validation_name=(validation[0].split or "") if validation else "",
-        left_out=tuple(
-            sorted({row.split for row in rows if row.split} - {"train", *(row.split for row in evaluated + validation)})
-        ),
+        left_out=tuple(sorted({row.split for row in rows if row.split} - used)),
     )
 
 
@@ -199,7 +144,7 @@ def open_evaluation(
     *,
     task: str = "classification",
     image_size: tuple[int, int],
-) -> ManifestDataset:
+) -> Dataset:
     """Returns the dataset of the evaluation rows of a CSV file, or of all if it has no column `split`.
 
     Raises:
@@ -218,20 +163,28 @@ def open_evaluation(
         raise ValueError(f"{file} has no evaluation rows: add rows, or give some the split {HELD_OUT[0]}")
     # A few rows need not have all classes.
     check_classes(file, {*class_names, *(label for row in rows for label in codec.names(row.label))}, class_names)
-    return ManifestDataset(
+    names = tuple(class_names)
+    return Dataset(
         name="manifest",
         task=task,
-        class_names=tuple(class_names),
+        class_names=names,
         default_model="mobilenet_v2",
         default_epochs=2,
         image_size=image_size,
-        train_paths=[],
-        eval_paths=[row.path for row in rows],
-        train_labels=codec.encode([], class_names),
-        eval_labels=codec.encode([row.label for row in rows], class_names),
-        train_weights=None,
-        train_keys=[],
-        eval_keys=[row.key for row in rows],
+        train=_part([], codec, names),
+        eval=_part(rows, codec, names),
+    )
+
+
+def _part(rows, codec, class_names, weighted=False):
+    weights = [row.weight for row in rows] if weighted else []
+    return ManifestImages(
+        class_names=class_names,
+        paths=[row.path for row in rows],
+        keys=[row.key for row in rows],
+        labels=codec.encode([row.label for row in rows], class_names),
+        weights=np.array(weights, np.float32) if any(weight != 1 for weight in weights) else None,
+        codec=codec,
     )
 
 

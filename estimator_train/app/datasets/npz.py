@@ -10,12 +10,17 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.datasets.dataset import About, Dataset, count_classes, split_rows, stratified_rows
+from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.part import Part
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
@@ -25,69 +30,26 @@ _WHITE = 1.01  # resizing may overshoot 1
 _MOST_TIMES = 1100  # by which deflate makes data smaller, at most
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ArrayDataset(Dataset):
-    """Images and class indices in memory: `x` of shape (n, height, width[, 1 or 3]), `y` of shape (n,)."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ImageArrays(Part):
+    """Images in memory, of shape (n, height, width[, 1 or 3]), and class indices of shape (n,)."""
 
-    x_train: np.ndarray
-    y_train: np.ndarray
-    x_eval: np.ndarray
-    y_eval: np.ndarray
-    x_validation: np.ndarray | None = None
-    y_validation: np.ndarray | None = None
+    images: np.ndarray
+    labels: np.ndarray
 
-    @property
-    def train_examples(self) -> int:
-        return len(self.y_train)
+    def take(self, rows: Sequence[int]) -> ImageArrays:
+        return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
 
-    @property
-    def eval_examples(self) -> int:
-        return len(self.y_eval)
-
-    @property
-    def validation_examples(self) -> int:
-        return 0 if self.y_validation is None else len(self.y_validation)
-
-    @property
-    def _sides(self):
-        return ["train", "eval", *(["validation"] if self.validation_examples else [])]
-
-    def class_counts(self) -> dict[str, dict[str, int]]:
-        return {side: count_classes(getattr(self, f"y_{side}"), self.class_names) for side in self._sides}
-
-    def to_choose_on(self) -> ArrayDataset:
-        if self.x_validation is None or self.y_validation is None:
-            return self
-        moved: dict[str, Any] = {"x_eval": self.x_validation, "y_eval": self.y_validation}
-        return dataclasses.replace(self, **moved, x_validation=None, y_validation=None)
-
-    def with_validation(self, share: float) -> ArrayDataset:
-        kept, chosen = split_rows(self.y_train, share)
-        if not chosen:
-            return self
-        cut: dict[str, Any] = {"x_train": self.x_train[kept], "y_train": self.y_train[kept]}
-        cut |= {"x_validation": self.x_train[chosen], "y_validation": self.y_train[chosen]}
-        return dataclasses.replace(self, **cut)
-
-    def limited(self, limit: int, seed: int = 0) -> ArrayDataset:
-        cut: dict[str, Any] = {}
-        for side in self._sides:
-            x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
-            rows = stratified_rows(y, limit, seed)
-            cut |= {f"x_{side}": x[rows], f"y_{side}": y[rows]}
-        return dataclasses.replace(self, **cut)
-
-    def _input_fn(self, side, image_size, **options):
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
-        x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
-        rows = input_fns.arrays(x if x.ndim == 4 else x[..., np.newaxis], y, **options)
+        images = self.images if self.images.ndim == 4 else self.images[..., np.newaxis]
         to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
-        return MappedBatches(rows, to_input)
+        return MappedBatches(input_fns.arrays(images, self.labels, **options), to_input)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset in an npz file, given as `data_dir`.
 
     The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,
@@ -123,16 +85,18 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
             f"{path}: y_train or y_test has class {number - 1}, but there are {len(class_names)} class_names"
         )
     height, width = arrays["x_train"].shape[1:3]
-    return ArrayDataset(
+    train, test = (
+        ImageArrays(class_names=class_names, images=arrays[f"x_{side}"], labels=labels[f"y_{side}"])
+        for side in ("train", "test")
+    )
+    return Dataset(
         name="npz",
         class_names=class_names,
         default_model="small_cnn",
         default_epochs=5,
         image_size=(height, width),
-        x_train=arrays["x_train"],
-        y_train=labels["y_train"],
-        x_eval=arrays["x_test"],
-        y_eval=labels["y_test"],
+        train=train,
+        eval=test,
     )
 
 

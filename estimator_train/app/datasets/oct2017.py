@@ -15,8 +15,8 @@ from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.paths import RemotePath, as_path, local
 from estimator_train.app.datasets import kaggle
 from estimator_train.app.datasets.archive import UnknownLayoutError, flaw_of, unpack
-from estimator_train.app.datasets.dataset import About
-from estimator_train.app.datasets.images import ImageDataset, open_directory, subdirectories
+from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.images import open_directory, subdirectories
 from estimator_train.app.datasets.patients import shared_patients, split_by_patient
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
@@ -31,7 +31,7 @@ _PUBLISHED = {
 _log = logging.getLogger(__name__)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str | None = None) -> ImageDataset:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str | None = None) -> Dataset:
     """Returns the dataset in `data_dir`, or in the user's cache, where it is downloaded on first use.
 
     It warns if image counts differ from the published ones, and about patients with images in both train and test.
@@ -66,7 +66,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     _check_counts(data, tree)
     if split == "patient":
         return split_by_patient(data)
-    shared = len(shared_patients(data.train_paths, data.eval_paths))
+    shared = len(shared_patients(data.train.paths, data.eval.paths))
     if shared:
         patients = "patients have" if shared > 1 else "patient has"
         _log.warning("oct2017: %d %s images in both train and test; --split patient has none", shared, patients)

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from estimator_train.app.datasets.images import ImageDataset
+from estimator_train.app.datasets.dataset import Dataset
 
 
 def patient_of(path: str) -> str:
@@ -33,7 +33,7 @@ def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str
     return {patient_of(path) for path in paths} & {patient_of(path) for path in other_paths}
 
 
-def with_patients_for_validation(data: ImageDataset, share: float) -> ImageDataset:
+def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
     """Returns `data` with the images of some patients, about a `share` of each class, held out for validation.
 
         >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
@@ -44,11 +44,12 @@ def with_patients_for_validation(data: ImageDataset, share: float) -> ImageDatas
       ValueError: a class has too few patients.
     """
     chosen = _held_out(data, share)
-    return _checked(data.holding_out(path for path in data.train_paths if patient_of(path) in chosen))
+    rows = [row for row, path in enumerate(data.train.paths) if patient_of(path) in chosen]
+    return _checked(data.holding_out(rows))
 
 
-def split_by_patient(data: ImageDataset) -> ImageDataset:
-    """Returns an ImageDataset that holds out some patients of the training images of `data` for evaluation.
+def split_by_patient(data: Dataset) -> Dataset:
+    """Returns a dataset that holds out some patients of the training images of `data` for evaluation.
 
     They have about a fifth of the images of each class, and are chosen by hashes, so every call makes the same split.
 
@@ -65,7 +66,10 @@ def split_by_patient(data: ImageDataset) -> ImageDataset:
 def _held_out(data, share):
     """Returns the patients that have about a `share` of the training images of each class."""
     chosen: set[str] = set()
-    for paths in data.by_class(data.train_paths).values():
+    by_class: dict[int, list[str]] = {index: [] for index in range(len(data.class_names))}
+    for path, label in zip(data.train.paths, data.train.labels, strict=True):
+        by_class[label].append(path)
+    for paths in by_class.values():
         images = collections.Counter(patient_of(path) for path in paths)
         number = sum(images[patient] for patient in chosen)
         for patient in sorted(images.keys() - chosen, key=lambda name: hashlib.sha256(os.fsencode(name)).digest()):

@@ -15,9 +15,9 @@ from PIL import Image
 from tqdm import tqdm
 
 from estimator_train._engine.host.paths import local
-from estimator_train.app.datasets.dataset import About
+from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.disk import whole_directory
-from estimator_train.app.datasets.images import ImageDataset, open_directory
+from estimator_train.app.datasets.images import image_files, open_directory
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "1,000, 60 MB", "drawn on first use")
@@ -46,7 +46,7 @@ _NAMES = [name for name, _, _ in _LAYERS]
 _VITREOUS, _BEYOND = 32, 18
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> ImageDataset:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> Dataset:
     """Returns the dataset for `seed`, drawing it into `data_dir`, or the user's cache, if it is not there yet.
 
     Without `draw`, nothing is written; the dataset then lists the paths that the files will have.
@@ -64,9 +64,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 
     directory = local(data_dir or _home(seed))
     if draw or not _is_to_draw(directory):
         return open_directory(download(data_dir, seed=seed), **about)
-    paths = [path for path, *_ in _drawings(directory, seed, IMAGES_PER_CLASS)]
-    train, test = ([str(path) for path in paths if path.parts[-3] == split] for split in IMAGES_PER_CLASS)
-    return ImageDataset(**about, train_paths=train, eval_paths=test)
+    parts: dict[str, dict[str, list[str]]] = {split: {} for split in IMAGES_PER_CLASS}
+    for path, class_name, _ in _drawings(directory, seed, IMAGES_PER_CLASS):
+        parts[path.parts[-3]].setdefault(class_name, []).append(str(path))
+    train, test = (image_files(CLASS_NAMES, files) for files in parts.values())
+    return Dataset(**about, train=train, eval=test)
 
 
 def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:

@@ -8,9 +8,14 @@ import functools
 import importlib.util
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings
+from estimator_train.app.datasets.part import Part
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "TensorFlow Datasets")
 
@@ -23,7 +28,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:
+    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
         """Returns the dataset, downloading it into `data_dir` if necessary; see `open_prepared`."""
         return open_prepared(self.name, data_dir)
 
@@ -36,52 +41,36 @@ class Named:
         return is_prepared(self.name, data_dir)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TfdsDataset(Dataset):
-    """Two splits of a builder of TensorFlow Datasets."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TfdsSplit(Part):
+    """A split of a builder of TensorFlow Datasets, such as train[:80%]."""
 
     builder: Any
-    train_split: str
-    eval_split: str
-    validation_split: str | None = None
+    name: str
 
     @property
-    def train_examples(self) -> int:
-        return self.builder.info.splits[self.train_split].num_examples
+    def count(self) -> int:
+        return self.builder.info.splits[self.name].num_examples
 
-    @property
-    def eval_examples(self) -> int:
-        return self.builder.info.splits[self.eval_split].num_examples
-
-    @property
-    def validation_examples(self) -> int:
-        return self.builder.info.splits[self.validation_split].num_examples if self.validation_split else 0
-
-    def to_choose_on(self) -> TfdsDataset:
-        if not self.validation_split:
-            return self
-        return dataclasses.replace(self, eval_split=self.validation_split, validation_split=None)
-
-    def with_validation(self, share: float) -> TfdsDataset:
+    def split(self, share: float) -> tuple[TfdsSplit, TfdsSplit]:
         """Holds out the last examples, in the order of the files, which is random but not stratified."""
-        number = self.train_examples
-        kept = number - max(1, round(share * number))
-        if not share:
-            return dataclasses.replace(self, validation_split=None, validation_name="")
-        splits: dict[str, Any] = {"train_split": f"train[:{kept}]", "validation_split": f"train[{kept}:{number}]"}
-        return dataclasses.replace(self, **splits, validation_name="")
+        kept = self.count - max(1, round(share * self.count))
+        whole, _, _ = self.name.partition("[")
+        names = f"{whole}[:{kept}]", f"{whole}[{kept}:{self.count}]"
+        before, after = (dataclasses.replace(self, name=name) for name in names)
+        return before, after
 
-    def _input_fn(self, side, image_size, **options):
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):
             return as_model_input(image, label, image_size, len(self.class_names))
 
-        examples = functools.partial(self.builder.as_dataset, split=getattr(self, f"{side}_split"), as_supervised=True)
+        examples = functools.partial(self.builder.as_dataset, split=self.name, as_supervised=True)
         return ExampleBatches(examples, load, **options)
 
 
-def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:
+def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset `name` of TensorFlow Datasets.
 
     It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there is
@@ -102,16 +91,18 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
     image, label = features
     builder = prepared(name, data_dir)
     sides = [split for split in ("test", "validation") if split in builder.info.splits]
+    names = ["train", *sides] if sides else ["train[:80%]", "train[80%:]"]
+    class_names = tuple(label.names)
+    train, evaluated, *validation = (TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names)
     height, width, _ = image.shape
-    return TfdsDataset(
+    return Dataset(
         name=f"tfds:{name}",
-        class_names=tuple(label.names),
+        class_names=class_names,
         **default_settings(height, width),
-        builder=builder,
-        train_split="train" if sides else "train[:80%]",
-        eval_split=sides[0] if sides else "train[80%:]",
-        validation_split="validation" if len(sides) > 1 else None,
-        validation_name="validation" if len(sides) > 1 else "",
+        train=train,
+        eval=evaluated,
+        validation=validation[0] if validation else None,
+        validation_name="validation" if validation else "",
     )
 
 

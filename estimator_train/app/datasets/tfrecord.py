@@ -6,37 +6,31 @@ import dataclasses
 import os
 import re
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.part import Part
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "files train*, test* and labels.txt")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TfrecordDataset(Dataset):
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Records(Part):
     """Files whose tf.Examples have `image/encoded`, a JPEG or PNG, and `image/class/label`, a class index."""
 
-    train_paths: list[str]
-    eval_paths: list[str]
-    train_examples: int
-    eval_examples: int
-    validation_paths: list[str] = dataclasses.field(default_factory=list)
-    validation_examples: int = 0
+    files: list[str]
+    number: int
 
-    def to_choose_on(self) -> TfrecordDataset:
-        if not self.validation_paths:
-            return self
-        moved: dict[str, Any] = {"eval_paths": self.validation_paths, "eval_examples": self.validation_examples}
-        return dataclasses.replace(self, **moved, validation_paths=[], validation_examples=0)
+    @property
+    def count(self) -> int:
+        return self.number
 
-    def with_validation(self, share: float) -> TfrecordDataset:
-        if share:
-            return super().with_validation(share)  # type: ignore[return-value]
-        return dataclasses.replace(self, validation_paths=[], validation_examples=0, validation_name="")
-
-    def _input_fn(self, side, image_size, **options):
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
         import tensorflow as tf
 
         from estimator_train.app.datasets.pipeline import ExampleBatches
@@ -56,11 +50,10 @@ class TfrecordDataset(Dataset):
             with tf.control_dependencies([tf.raw_ops.Assert(condition=(label >= 0) & (label < number), data=told)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
-        paths, num_examples = getattr(self, f"{side}_paths"), getattr(self, f"{side}_examples")
-        return ExampleBatches(lambda: tf.data.TFRecordDataset(paths), load, num_examples=num_examples, **options)
+        return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.number, **options)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordDataset:
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset in the TFRecord files in `data_dir`: train* for training, test* or val* for evaluation.
 
     If there are both, val* are for validation. Each line of `labels.txt` names a class; an index in front, as in
@@ -82,28 +75,30 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
         raise ValueError(f"{labels} is not UTF-8 text: {error}") from error
     if not names:
         raise ValueError(f"{labels} is empty: write the name of each class on a line there")
-    train_paths, tests, validation_paths = (_files(directory, side) for side in ("train", "test", "val"))
-    eval_paths, validation_paths = (tests, validation_paths) if tests else (validation_paths, [])
-    numbers = []
-    for paths, pattern in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
-        if not paths:
+    class_names = tuple(re.sub(r"^\d+:", "", line) for line in names)
+    train_files, *held_out = (_files(directory, side) for side in ("train", "test", "val"))
+    eval_files, *validation_files = [files for files in held_out if files] or [[]]
+    by_pattern = {"train*": train_files, "test* or val*": eval_files}
+    if validation_files:
+        by_pattern["val*"] = validation_files[0]
+    parts = []
+    for pattern, files in by_pattern.items():
+        if not files:
             raise FileNotFoundError(f"{directory} has no TFRecord files named {pattern}")
-        numbers.append(sum(map(_count, paths)))
-        if not numbers[-1]:
+        parts.append(Records(class_names=class_names, files=files, number=sum(map(_count, files))))
+        if not parts[-1].count:
             raise ValueError(f"the TFRecord files in {directory} named {pattern} have no records")
-    return TfrecordDataset(
+    train, evaluated, *validation = parts
+    return Dataset(
         name="tfrecord",
-        class_names=tuple(re.sub(r"^\d+:", "", line) for line in names),
+        class_names=class_names,
         default_model="mobilenet_v2",
         default_epochs=5,
         image_size=(224, 224),
-        train_paths=train_paths,
-        eval_paths=eval_paths,
-        train_examples=numbers[0],
-        eval_examples=numbers[1],
-        validation_paths=validation_paths,
-        validation_examples=sum(map(_count, validation_paths)),
-        validation_name="val*" if validation_paths else "",
+        train=train,
+        eval=evaluated,
+        validation=validation[0] if validation else None,
+        validation_name="val*" if validation else "",
     )
 
 

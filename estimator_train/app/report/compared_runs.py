@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from estimator_train.app.report import predictions_file, run_files
 from estimator_train.app.report.comparison import Run
 from estimator_train.app.report.page import curves_of
+from estimator_train.app.runs import predictions_file, run_files
 
 
 def read_runs(model_dirs: Iterable[str]) -> list[Run]:

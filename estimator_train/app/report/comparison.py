@@ -12,24 +12,13 @@ import tabulate
 from scipy import stats
 
 from estimator_train._engine.host.html_table import html_table
-from estimator_train.app.report.class_metrics import digits
+from estimator_train.app.metrics.class_metrics import digits
+from estimator_train.app.runs.predictions_file import Prediction
 
 _DRAWN = 10_000  # samples of a bootstrap
 _WIDTH = 24  # columns of a value on a terminal
 _METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
 _CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
-
-
-class Prediction(NamedTuple):
-    """An example's true class, and the class that the model predicts."""
-
-    true_class: str
-    predicted_class: str
-    probability: str  # of the predicted class
-
-    @property
-    def is_right(self) -> bool:
-        return self.predicted_class == self.true_class
 
 
 class Run(NamedTuple):

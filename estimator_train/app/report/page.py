@@ -22,7 +22,8 @@ from PIL import Image
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.report import plots, run_files
+from estimator_train.app.report import plots
+from estimator_train.app.runs import run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
 _NAMED_BY_FOLDER = ("images", "manifest", "npz", "tfrecord")  # datasets of the user's own

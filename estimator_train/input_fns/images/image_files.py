@@ -152,7 +152,7 @@ def image_files(
 
 def labelled_images(
     paths: Sequence[str],
-    labels: np.ndarray,
+    labels: Sequence[int] | np.ndarray,
     image_size: tuple[int, int] = (224, 224),
     *,
     num_classes: int | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import predictions_file
+from estimator_train.app.runs import predictions_file
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import warm_python
 from PIL import Image
 
 from estimator_train.app.datasets import fashion_mnist
-from estimator_train.app.datasets.tfds import TfdsDataset
+from estimator_train.app.datasets.tfds import TfdsSplit
 from tests.test_docs import draw_oct2017
 
 tfds = pytest.importorskip("tensorflow_datasets")
@@ -133,8 +133,7 @@ def few_images():
     """Gives fashion_mnist and tfds:mnist eight images, without a download."""
     x, y = np.stack([_pixels(index % 2)[..., 0] for index in range(8)]), np.arange(8, dtype=np.uint8) % 2
     loaded = mock.patch.object(keras.datasets.fashion_mnist, "load_data", lambda: ((x, y), (x, y)))
-    sides = ("train_examples", "validation_examples", "eval_examples")
-    counts = mock.patch.multiple(TfdsDataset, **dict.fromkeys(sides, 8))  # the mock has no splits
+    counts = mock.patch.object(TfdsSplit, "count", 8)  # the mock has no splits
     with loaded, tfds.testing.mock_data(num_examples=8), counts:
         fashion_mnist._load.cache_clear()
         yield

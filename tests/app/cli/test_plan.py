@@ -13,6 +13,7 @@ from estimator_train.app import datasets
 from estimator_train.app.cli.commands.dataset_run import Run
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training
+from estimator_train.app.datasets.images import image_files
 
 
 @pytest.fixture
@@ -137,8 +138,9 @@ def test_variables_of_the_environment_and_a_checkpoint_are_named(planned, tmp_pa
 @pytest.mark.parametrize("times", [3, 4, 9])
 def test_classes_that_differ_by_four_times_name_class_weights(times, planned, scans):
     data = datasets.open_dataset("images", str(scans))
-    dark, bright = ([path for path in data.train_paths if name in path] for name in ("dark", "bright"))
-    data = dataclasses.replace(data, train_paths=[*dark[:1], *(bright * 2)[:times]])
+    dark, bright = ([path for path in data.train.paths if name in path] for name in ("dark", "bright"))
+    files = {"dark": dark[:1], "bright": [f"{path}.{copy}" for copy in "ab" for path in bright][:times]}
+    data = dataclasses.replace(data, train=image_files(data.class_names, files))
     uneven = (
         f"none, though bright has {times}.0 times the training images of dark; --class-weights balanced evens them out"
     )

@@ -57,7 +57,7 @@ def test_tensorboard_gets_the_confusion_matrix_and_samples(report):
 def test_images_that_cannot_be_read_are_left_out_of_a_comparison(settings, tmp_path):
     copied = shutil.copytree(settings.data_dir, tmp_path / "copied")
     data = datasets.open_dataset("images", copied)
-    damaged, gone, whole, *_ = map(Path, sorted(data.eval_paths))
+    damaged, gone, whole, *_ = map(Path, sorted(data.eval.paths))
     read = images_of(dataclasses.replace(settings, data_dir=str(copied)))
     damaged.write_bytes(b"no image")
     gone.unlink()

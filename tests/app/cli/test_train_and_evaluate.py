@@ -17,7 +17,7 @@ from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.exports.directories import exports_in
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run import training
-from estimator_train.app.report import predictions_file, run_files
+from estimator_train.app.runs import predictions_file, run_files
 
 
 def evaluated(output):

@@ -33,8 +33,8 @@ def test_train_and_test_folders_are_the_two_sides(fill):
     data = datasets.open_dataset("images", fill({"train/b": 2, "train/a": 1, "test/a": 1, "test/b": 1, "more/a": 9}))
     assert data.name == "images"
     assert data.class_names == ("a", "b")
-    assert names(data.train_paths) == ["a/000.jpg", "b/000.jpg", "b/001.jpg"]
-    assert names(data.eval_paths) == ["a/000.jpg", "b/000.jpg"]
+    assert names(data.train.paths) == ["a/000.jpg", "b/000.jpg", "b/001.jpg"]
+    assert names(data.eval.paths) == ["a/000.jpg", "b/000.jpg"]
     assert (data.train_examples, data.eval_examples) == (3, 2)
     assert data.left_out == ("more",)
     assert data.validation_examples == 0 and data.to_choose_on() is data
@@ -46,13 +46,13 @@ def test_a_validation_folder_beside_test_chooses(fill):
     assert (data.validation_examples, data.validation_name, data.left_out) == (5, "val", ())
     assert data.class_counts()["validation"] == {"a": 2, "b": 3}
     choosing = data.to_choose_on()
-    assert choosing.eval_paths == data.validation_paths and choosing.validation_examples == 0
+    assert choosing.eval.paths == data.validation.paths and choosing.validation_examples == 0
     assert data.limited(2).validation_examples == 2
 
     split = data.with_validation(0.3)  # instead of the folder
     assert (split.train_examples, split.validation_examples, split.left_out) == (6, 2, ("val",))
-    assert sorted(split.train_paths + split.validation_paths) == data.train_paths
-    assert split.class_counts()["validation"] == {"a": 1, "b": 1} and split.eval_paths == data.eval_paths
+    assert sorted(split.train.paths + split.validation.paths) == data.train.paths
+    assert split.class_counts()["validation"] == {"a": 1, "b": 1} and split.eval.paths == data.eval.paths
     assert data.with_validation(0).left_out == ("val",)
     with pytest.raises(ValueError, match=r"class a has too few training examples, 4, to hold out 0\.9"):
         data.with_validation(0.9)
@@ -99,7 +99,8 @@ def test_images_below_a_class_directory_belong_to_its_class(fill):
     data = datasets.open_dataset("images", folder)
     assert data.class_names == ("a", "b") and data.other_files == {".heic": 1}
     assert data.class_counts() == {"train": {"a": 16, "b": 8}, "eval": {"a": 4, "b": 2}}
-    assert {data.class_of(path) for path in data.eval_paths if "/a/left/b/" in path} == {"a"}
+    labels = dict(zip(data.train.paths, data.train.labels, strict=True))
+    assert {label for path, label in labels.items() if "/a/left/b/" in path} == {0}
     assert data.limited(6).class_counts()["train"] == {"a": 4, "b": 2}
     assert sum(data.with_validation(0.5).class_counts()["validation"].values()) == 12  # of the same names
     ((images, labels),) = data.train_input_fn(image_size=(4, 4), batch_size=99, num_epochs=1)()
@@ -113,7 +114,7 @@ def test_images_below_a_class_directory_belong_to_its_class(fill):
 @pytest.mark.parametrize("validation", ["val", "valid", "validation"])
 def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
     folder = fill({"train/a": 3, "train/b": 3, f"{validation}/a": 1, f"{validation}/b": 1})
-    assert datasets.open_dataset("images", folder).eval_paths == [
+    assert datasets.open_dataset("images", folder).eval.paths == [
         str(folder / validation / "a/000.jpg"),
         str(folder / validation / "b/000.jpg"),
     ]
@@ -122,17 +123,17 @@ def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
 @pytest.mark.parametrize("below", ["", "train/"])
 def test_a_fifth_of_each_class_is_held_out_without_evaluation_images(fill, below):
     data = datasets.open_dataset("images", fill({f"{below}a": 20, f"{below}b": 10, f"{below}c": 2}))
-    classes = [path.split("/")[-2] for path in data.eval_paths]
+    classes = [path.split("/")[-2] for path in data.eval.paths]
     assert [classes.count(name) for name in "abc"] == [4, 2, 1]
     assert data.train_examples == 32 - 7
-    assert not set(data.train_paths) & set(data.eval_paths)
+    assert not set(data.train.paths) & set(data.eval.paths)
 
 
 def test_the_split_depends_on_file_names_alone(fill, tmp_path):
     fill({"here/a": 20, "here/b": 20, "there/b": 20, "there/a": 20})
     here, there = (datasets.open_dataset("images", tmp_path / name) for name in ("here", "there"))
-    assert names(here.eval_paths) == names(there.eval_paths)
-    chosen = [int(name[2:5]) for name in names(here.eval_paths)[:4]]
+    assert names(here.eval.paths) == names(there.eval.paths)
+    chosen = [int(name[2:5]) for name in names(here.eval.paths)[:4]]
     assert chosen not in ([0, 1, 2, 3], [16, 17, 18, 19])
 
 
@@ -212,14 +213,14 @@ def test_a_limit_keeps_the_shares_of_the_classes(fill):
     data = datasets.open_dataset("images", folder, limit=13)
     assert data.class_counts() == {"train": {"a": 8, "b": 4, "c": 1}, "eval": {"a": 8, "b": 4, "c": 1}}
     whole = datasets.open_dataset("images", folder)
-    assert data.train_paths == [path for path in whole.train_paths if path in data.train_paths]
-    assert set(data.train_paths) < set(datasets.open_dataset("images", folder, limit=20).train_paths)
-    assert datasets.open_dataset("images", folder, limit=1000) == whole
+    assert data.train.paths == [path for path in whole.train.paths if path in data.train.paths]
+    assert set(data.train.paths) < set(datasets.open_dataset("images", folder, limit=20).train.paths)
+    assert datasets.open_dataset("images", folder, limit=1000).image_paths() == whole.image_paths()
 
 
 def test_a_limit_chooses_by_its_seed(fill):
     folder = fill({"a": 30, "b": 30})
-    chosen = [datasets.open_dataset("images", folder, limit=8, limit_seed=seed).train_paths for seed in (1, 1, 2)]
+    chosen = [datasets.open_dataset("images", folder, limit=8, limit_seed=seed).train.paths for seed in (1, 1, 2)]
     assert chosen[0] == chosen[1] != chosen[2]
 
 

@@ -221,7 +221,7 @@ def test_without_a_folder_it_is_downloaded_on_first_use_into_the_cache(server, t
         data = datasets.open_dataset("oct2017")
     assert oct2017.is_here()
     assert server.ranges == [0]
-    assert data.train_paths[0].startswith(str(tmp_path / "cache" / "estimator_train" / "oct2017"))
+    assert data.train.paths[0].startswith(str(tmp_path / "cache" / "estimator_train" / "oct2017"))
 
 
 @pytest.mark.slow

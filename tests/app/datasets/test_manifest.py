@@ -36,10 +36,10 @@ def test_classes_are_sorted_and_paths_are_relative_to_the_manifest(manifest, tmp
                  ("c.png", "CNV", "", "valid"), ("d.png", "NORMAL", "", "valid"))
     )  # fmt: skip
     assert (data.name, data.task, data.class_names) == ("manifest", "classification", ("CNV", "NORMAL"))
-    assert data.train_paths == [str(tmp_path / "a.png"), str(tmp_path / "b/1.png")]
-    assert data.train_labels.tolist() == [0, 1] and data.eval_labels.tolist() == [0, 1]
+    assert data.train.paths == [str(tmp_path / "a.png"), str(tmp_path / "b/1.png")]
+    assert data.train.labels.tolist() == [0, 1] and data.eval.labels.tolist() == [0, 1]
     assert data.class_counts() == {"train": {"CNV": 1, "NORMAL": 1}, "eval": {"CNV": 1, "NORMAL": 1}}
-    assert data.train_weights is None and data.label_moments() is None
+    assert data.train.weights is None and data.label_moments() is None
 
 
 def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
@@ -48,12 +48,12 @@ def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
                  ("d", "cat", "val")), "multilabel"
     )  # fmt: skip
     assert data.class_names == ("cat", "dog")
-    assert data.train_labels.tolist() == [[1, 1], [0, 0]] and data.eval_labels.tolist() == [[0, 1]]
+    assert data.train.labels.tolist() == [[1, 1], [0, 0]] and data.eval.labels.tolist() == [[0, 1]]
     assert data.class_counts() == {
         "train": {"cat": 1, "dog": 1}, "eval": {"cat": 0, "dog": 1}, "validation": {"cat": 1, "dog": 0}
     }  # fmt: skip
     assert data.left_out == () and data.validation_name == "val"
-    assert data.to_choose_on().eval_labels.tolist() == [[1, 0]]
+    assert data.to_choose_on().eval.labels.tolist() == [[1, 0]]
 
 
 def test_a_label_keeps_a_training_image(manifest):
@@ -67,8 +67,8 @@ def test_a_share_of_each_class_is_held_out_with_its_labels(manifest):
     data = open_manifest(manifest(("path", "label", "split", "weight"), *rows)).with_validation(0.25)
     assert data.class_counts() == {side: {"a": number, "b": number} for side, number in
                                    {"train": 6, "eval": 2, "validation": 2}.items()}  # fmt: skip
-    assert len(data.train_weights) == 12
-    for path, label in zip(data.validation_paths, data.validation_labels, strict=True):
+    assert len(data.train.weights) == 12
+    for path, label in zip(data.validation.paths, data.validation.labels, strict=True):
         assert int(path.rpartition("/")[2].partition(".")[0]) % 2 == label
 
 
@@ -76,9 +76,9 @@ def test_other_rows_are_all_evaluated_or_those_of_their_split(manifest):
     about = {"task": "classification", "image_size": (8, 8)}
     file = manifest(("path", "label"), ("1", "a"), ("2", "a"))
     data = datasets.open_evaluation("manifest", file, ("b", "a"), **about)
-    assert (data.eval_examples, data.eval_labels.tolist(), data.train_examples) == (2, [1, 1], 0)
+    assert (data.eval_examples, data.eval.labels.tolist(), data.train_examples) == (2, [1, 1], 0)
     file = manifest(("path", "label", "split"), ("1", "a", "train"), ("2", "b", "test"))
-    assert datasets.open_evaluation("manifest", file, ("a", "b"), **about).eval_labels.tolist() == [1]
+    assert datasets.open_evaluation("manifest", file, ("a", "b"), **about).eval.labels.tolist() == [1]
     with pytest.raises(ValueError, match="the run does not know b"):
         datasets.open_evaluation("manifest", file, ("a", "c"), **about)
 
@@ -86,10 +86,10 @@ def test_other_rows_are_all_evaluated_or_those_of_their_split(manifest):
 def test_numbers_have_mean_and_deviation_and_weights_of_training_rows(manifest):
     rows = [("1", "3.5", "train", "2"), ("2", "-1", "train", "0"), ("3", "2e1", "test", "9")]
     data = open_manifest(manifest(("path", "label", "split", "weight"), *rows), "regression")
-    assert data.class_names == () and data.train_labels.dtype == np.float32
-    assert data.train_labels.tolist() == [[3.5], [-1]] and data.eval_labels.tolist() == [[20]]
+    assert data.class_names == () and data.train.labels.dtype == np.float32
+    assert data.train.labels.tolist() == [[3.5], [-1]] and data.eval.labels.tolist() == [[20]]
     assert data.label_moments() == (3.5, 1.0)  # weighed
-    assert data.train_weights.tolist() == [2, 0]
+    assert data.train.weights.tolist() == [2, 0]
 
 
 def test_without_a_split_a_fifth_of_each_class_is_held_out_but_one_is_left(manifest):
@@ -98,7 +98,7 @@ def test_without_a_split_a_fifth_of_each_class_is_held_out_but_one_is_left(manif
     assert data.class_counts()["eval"] == {"a": 2, "b": 1, "rare": 0}
     assert data.class_counts()["train"]["rare"] == 1
     again = open_manifest(manifest(("path", "label"), *reversed(rows)))
-    assert again.eval_paths == data.eval_paths
+    assert again.eval.paths == data.eval.paths
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
@@ -117,9 +117,9 @@ def test_a_limited_one_keeps_labels_and_weights_with_their_paths(manifest, task)
     rows = [(f"{i}", f"{i % 2}", "train" if i < 20 else "test", f"{i + 1}") for i in range(40)]
     data = open_manifest(manifest(("path", "label", "split", "weight"), *rows), task).limited(6)
     assert (data.train_examples, data.eval_examples) == (6, 6)
-    numbers = [int(path.rpartition("/")[2]) for path in data.train_paths]
-    assert data.train_labels.ravel().tolist() == [number % 2 for number in numbers]
-    assert data.train_weights.tolist() == [number + 1 for number in numbers]
+    numbers = [int(path.rpartition("/")[2]) for path in data.train.paths]
+    assert data.train.labels.ravel().tolist() == [number % 2 for number in numbers]
+    assert data.train.weights.tolist() == [number + 1 for number in numbers]
     if task == "classification":
         assert data.class_counts()["train"] == {"0": 3, "1": 3}
 

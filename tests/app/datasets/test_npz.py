@@ -113,7 +113,7 @@ def test_a_share_of_each_class_is_held_out_to_choose_on(tmp_path):
     assert split.class_counts()["validation"] == {"0": 2, "1": 2, "2": 2}
     assert (split.train_examples, split.validation_examples, split.eval_examples) == (24, 6, 6)
     choosing = split.to_choose_on()
-    np.testing.assert_array_equal(choosing.x_eval[:, 0, 0], 20 * choosing.y_eval)
+    np.testing.assert_array_equal(choosing.eval.images[:, 0, 0], 20 * choosing.eval.labels)
     assert choosing.eval_examples == 6 and not choosing.validation_examples
     assert data.to_choose_on() is data and not data.with_validation(0).validation_examples
     assert split.limited(3).validation_examples == 3

@@ -36,8 +36,8 @@ def test_the_tree_is_found_and_read_once(tmp_path, trees):
     unpack(tmp_path / "__MACOSX" / "OCT2017 ")
     data = datasets.open_dataset("oct2017", tmp_path)
     assert (data.train_examples, data.eval_examples) == (12, 4)
-    assert {path.rsplit("/", 3)[1] for path in data.eval_paths} == {"test"}
-    assert "__MACOSX" not in data.train_paths[0]
+    assert {path.rsplit("/", 3)[1] for path in data.eval.paths} == {"test"}
+    assert "__MACOSX" not in data.train.paths[0]
 
 
 def test_the_blank_at_the_end_of_the_folder_may_be_left_out(tmp_path):
@@ -102,14 +102,14 @@ def test_a_split_by_patient_shares_none_and_leaves_the_test_images_out(tmp_path,
     )
     fill(tmp_path, ", ".join(f"train {name} {p} 1" for name in ("DRUSEN", "NORMAL") for p in range(40, 60)))
     data = datasets.open_dataset("oct2017", tmp_path, split="patient")
-    sides = [{patient_of(path) for path in paths} for paths in (data.train_paths, data.eval_paths)]
+    sides = [{patient_of(path) for path in paths} for paths in (data.train.paths, data.eval.paths)]
     assert not sides[0] & sides[1]
-    assert all("/train/" in path for path in data.eval_paths)
+    assert all("/train/" in path for path in data.eval.paths)
     whole = datasets.open_dataset("oct2017", tmp_path)
-    assert sorted(data.train_paths + data.eval_paths) == sorted(whole.train_paths)
+    assert sorted(data.train.paths + data.eval.paths) == sorted(whole.train.paths)
     for class_name, number in whole.class_counts()["train"].items():
         assert 0.1 * number < data.class_counts()["eval"][class_name] < 0.5 * number
-    assert datasets.open_dataset("oct2017", tmp_path, split="patient") == data
+    assert datasets.open_dataset("oct2017", tmp_path, split="patient").image_paths() == data.image_paths()
 
     held_out = with_patients_for_validation(data, 0.2)
     sides = [{patient_of(path) for path in paths} for paths in held_out.image_paths().values()]

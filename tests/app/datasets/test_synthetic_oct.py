@@ -80,7 +80,7 @@ def test_the_dataset_is_drawn_once_into_the_cache_folder_of_its_seed(drawings, t
     for seed in (0, 0, 5):
         data = datasets.open_dataset("synthetic_oct", seed=seed)
     assert len(drawings) == 2
-    assert data.train_paths[0].startswith(str(tmp_path / "cache" / "estimator_train" / "synthetic_oct" / "seed-5"))
+    assert data.train.paths[0].startswith(str(tmp_path / "cache" / "estimator_train" / "synthetic_oct" / "seed-5"))
     assert (data.train_examples, data.eval_examples) == (8, 4)
     assert data.class_names == ("CNV", "DME", "DRUSEN", "NORMAL")
     assert (data.name, data.default_model) == ("synthetic_oct", "small_cnn")

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
-from estimator_train.app.datasets.dataset import default_settings
-from estimator_train.app.datasets.tfds import TfdsDataset
+from estimator_train.app.datasets.dataset import Dataset, default_settings
+from estimator_train.app.datasets.tfds import TfdsSplit
 
 
 def test_without_the_package_the_hint_is_one_line(monkeypatch):
@@ -51,7 +51,7 @@ def test_images_of_several_sizes_are_resized(tfds):
     with tfds.testing.mock_data(num_examples=10):
         data = datasets.open_dataset("cats_vs_dogs")
         assert (data.name, data.default_model, data.image_size) == ("cats_vs_dogs", "mobilenet_v2", (224, 224))
-        assert (data.train_split, data.eval_split) == ("train[:80%]", "train[80%:]")
+        assert (data.train.name, data.eval.name) == ("train[:80%]", "train[80%:]")
         images, _ = next(iter(data.eval_input_fn(image_size=(32, 24), batch_size=2)()))
         assert images.shape == (2, 32, 24, 3)
 
@@ -61,8 +61,9 @@ def test_the_end_of_the_training_split_is_held_out():
     splits = {name: types.SimpleNamespace(num_examples=number) for name, number in numbers.items()}
     builder = types.SimpleNamespace(info=types.SimpleNamespace(splits=splits))
     about = {"name": "tfds:mnist", "class_names": ("a", "b"), **default_settings(28, 28)}
-    data = TfdsDataset(**about, builder=builder, train_split="train", eval_split="test").with_validation(0.2)
-    assert (data.train_split, data.validation_split) == ("train[:8]", "train[8:10]")
+    train, test = (TfdsSplit(builder=builder, name=name) for name in ("train", "test"))
+    data = Dataset(**about, train=train, eval=test).with_validation(0.2)
+    assert (data.train.name, data.validation.name) == ("train[:8]", "train[8:10]")
     assert (data.train_examples, data.validation_examples, data.to_choose_on().eval_examples) == (8, 2, 2)
     assert not data.with_validation(0).validation_examples
 
@@ -73,7 +74,7 @@ def test_a_folder_with_what_was_prepared_is_no_folder_of_classes(tfds, tmp_path)
         prepared.mkdir(parents=True)
         (tmp_path / "downloads").mkdir()
         (prepared / "dataset_info.json").write_text("{}")
-        assert datasets.open_dataset("cats_vs_dogs", tmp_path).train_split == "train[:80%]"
+        assert datasets.open_dataset("cats_vs_dogs", tmp_path).train.name == "train[:80%]"
 
 
 def test_what_is_prepared_is_looked_for_in_its_directory(tfds, monkeypatch):

@@ -13,7 +13,8 @@ from pages import Page
 from PIL import Image
 
 import estimator_train as et
-from estimator_train.app.report import classification, image_events, plots
+from estimator_train.app.metrics import classification
+from estimator_train.app.report import image_events, plots
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.app.report.scaling import scaling
 

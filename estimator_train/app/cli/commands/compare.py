@@ -55,7 +55,8 @@ def compare(model_dirs, out):
 
     with starting_tensorflow():
         from estimator_train.app.cli.run.example_images import images_of
-        from estimator_train.app.report import compared_runs, comparison, comparison_page, predictions_file
+        from estimator_train.app.report import compared_runs, comparison, comparison_page
+        from estimator_train.app.runs import predictions_file
 
     with one_line_errors():
         runs = compared_runs.read_runs(folders)

@@ -34,7 +34,7 @@ from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
 from estimator_train.app.cli.table import given_of
-from estimator_train.app.datasets.images import ImageDataset
+from estimator_train.app.datasets.images import ImageFiles
 
 _RATE_TEST_STEPS = 100
 _VALIDATION = 0.1  # of the training examples, to choose on
@@ -167,7 +167,7 @@ def check(run: Run) -> None:
     of_files = {"--cache": training.cache, "--fast": settings.fast, "--resize": settings.resize}
     of_files["--ignore-orientation"] = settings.ignore_orientation
     for flag, given in of_files.items():
-        if given and run.data and not isinstance(run.data, ImageDataset):
+        if given and run.data and not isinstance(run.data.train, ImageFiles):
             raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
     earlier = load_settings(run.model_dir)
     if earlier is not None and not run.finds_rate:

@@ -94,7 +94,7 @@ def evaluate(**flags):
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation, label_thresholds
-        from estimator_train.app.report import predictions_file
+        from estimator_train.app.runs import predictions_file
 
     paths = build.checkpoint_paths(model_dir, checkpoint, every=flags.all)
     if flags.choose_thresholds:
@@ -151,7 +151,7 @@ def _tables(evaluated):
     row = output_format.as_table([_place(entry) | _own(entry, result)])
     if result is None:
         return row
-    from estimator_train.app.report import tasks  # NumPy comes with it
+    from estimator_train.app.metrics import tasks  # NumPy comes with it
 
     return f"{row}\n\n{tasks.named(result.task).table(result)}"
 

@@ -72,7 +72,7 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, label_thresholds, prediction
-        from estimator_train.app.report import tasks
+        from estimator_train.app.metrics import tasks
 
     (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
     task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_train.app.cli.conflicts import check_conflicts
 from estimator_train.app.cli.settings import RULES
-from estimator_train.app.datasets.images import ImageDataset
+from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.models.backbones import CLASSES, default_freeze
 
 _ONE_MORE = {  # flags that the command names in advice, and what they would add to a run
@@ -56,7 +56,7 @@ def _fits(flags):
 
 
 def _not_for_data(data):
-    return [] if isinstance(data, ImageDataset) else ["--cache", "--cache features", "--fast"]
+    return [] if data and isinstance(data.train, ImageFiles) else ["--cache", "--cache features", "--fast"]
 
 
 def _not_for_model(settings):

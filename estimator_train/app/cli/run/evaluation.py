@@ -13,8 +13,9 @@ from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
-from estimator_train.app.report import evaluation_log, predictions_file, run_files, tasks
-from estimator_train.app.report.outputs import NotFiniteError
+from estimator_train.app.metrics import tasks
+from estimator_train.app.metrics.outputs import NotFiniteError
+from estimator_train.app.runs import evaluation_log, predictions_file, run_files
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 
@@ -24,7 +25,7 @@ v1 = tf.compat.v1
 
 
 class Evaluation(NamedTuple):
-    """The metrics of `Estimator.evaluate` and, for a dataset, the examples in order, as `report.tasks` checks them."""
+    """The metrics of `Estimator.evaluate` and, for a dataset, the examples in order, as `metrics.tasks` checks them."""
 
     metrics: dict
     labels: np.ndarray | None  # None without a dataset

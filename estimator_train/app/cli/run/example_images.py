@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.app.report import predictions_file
+from estimator_train.app.runs import predictions_file
 from estimator_train.input_fns.images.decoding import decode_image, decode_pixels
 
 

@@ -25,9 +25,9 @@ from estimator_train.app.cli.run.build import (
     build_train_input_fn,
 )
 from estimator_train.app.cli.settings import Training
+from estimator_train.app.metrics import tasks
 from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
-from estimator_train.app.report import tasks
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
 from estimator_train.run_config import RunConfig

@@ -8,7 +8,7 @@ import click
 
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.run import evaluation
-from estimator_train.app.report import thresholds
+from estimator_train.app.runs import thresholds
 
 _SHOWN = 10  # labels in a message
 

@@ -15,9 +15,9 @@ from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
 from estimator_train.app.cli.run.build import local_strategy, set_verbosity
 from estimator_train.app.cli.run.devices import name_idle_gpus
-from estimator_train.app.cli.run.provenance import provenance
 from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.signals import StopAfterTraining, StopOnSignal, Stopped
+from estimator_train.app.runs.provenance import provenance
 from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
 

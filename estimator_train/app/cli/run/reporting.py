@@ -16,9 +16,11 @@ from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.example_images import image_at
 from estimator_train.app.cli.run.export import trained_model
-from estimator_train.app.report import image_events, plots, predictions_file, run_files, tasks
+from estimator_train.app.metrics import tasks
+from estimator_train.app.report import image_events, plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
+from estimator_train.app.runs import predictions_file, run_files
 from estimator_train.input_fns.augmentation import augmented
 
 _SAMPLES = 8

@@ -39,13 +39,13 @@ from estimator_train.app.cli.run.build import (
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
-from estimator_train.app.cli.run.provenance import provenance
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
 from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
+from estimator_train.app.runs.provenance import provenance
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 import re
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ class TPUConfig(_TPUConfig):
         config = super().__new__(cls, *args, **kwargs)
         per_loop = config.iterations_per_loop
         is_time = isinstance(per_loop, str) and re.fullmatch(r"0*[1-9]\d*[smh]", per_loop)
-        if not is_time and not (isinstance(per_loop, int) and per_loop > 0):
+        if not is_time and not (isinstance(per_loop, numbers.Integral) and per_loop > 0):
             raise ValueError(
                 "iterations_per_loop must be a positive int, or a time such as '3600s', '60m' or '1h', "
                 f"given: {per_loop!r}"

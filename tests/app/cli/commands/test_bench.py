@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_train.app import cli
-from estimator_train.app.report import run_files, scaling
+from estimator_train.app.report import scaling
+from estimator_train.app.runs import run_files
 
 ROOT = Path(__file__).parents[4]
 MODULE = sys.modules[f"{cli.__name__}.commands.bench"]  # `cli.bench` is the command

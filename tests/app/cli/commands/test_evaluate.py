@@ -20,7 +20,8 @@ from estimator_train import model_to_estimator
 from estimator_train.app import datasets
 from estimator_train.app.cli.run import evaluation
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import evaluation_log, predictions_file, tasks
+from estimator_train.app.metrics import tasks
+from estimator_train.app.runs import evaluation_log, predictions_file
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
@@ -128,7 +129,7 @@ def test_all_checkpoints_are_ranked_by_accuracy_then_loss(outputs, expected):
 def test_predictions_are_a_row_an_image(outputs, entry, settings, data):
     header, *rows = outputs["predictions"]
     assert header == ["file", "true_class", "predicted_class", "bright", "dark"]
-    assert sorted(row[0] for row in rows) == sorted(data.eval_paths)
+    assert sorted(row[0] for row in rows) == sorted(data.eval.paths)
     assert [row[1] for row in rows] == [Path(row[0]).parent.name for row in rows]
     probabilities = np.array([row[3:] for row in rows], float)
     assert [row[2] for row in rows] == [settings.class_names[index] for index in probabilities.argmax(axis=1)]

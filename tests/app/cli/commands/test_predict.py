@@ -23,7 +23,7 @@ from estimator_train._engine.exports.directories import exports_in
 from estimator_train.app.cli.commands import predict
 from estimator_train.app.cli.run import build, prediction
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import thresholds
+from estimator_train.app.runs import thresholds
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 

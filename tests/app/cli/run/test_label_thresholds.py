@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from estimator_train.app.cli.run import evaluation, label_thresholds
-from estimator_train.app.report import tasks
+from estimator_train.app.metrics import tasks
 
 NAMES = ("cat", "dog")
 LABELS = np.array([[1, 0], [1, 0], [0, 0]], float)

@@ -17,7 +17,7 @@ from estimator_train.app.cli.run import reporting
 from estimator_train.app.cli.run.evaluation import Evaluation
 from estimator_train.app.cli.run.reporting import Reporter
 from estimator_train.app.cli.run_file import save_run
-from estimator_train.app.report import tasks
+from estimator_train.app.metrics import tasks
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def captions(page):
 
 
 def test_the_most_confidently_wrong_come_first(reporter, settings):
-    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval_paths)  # two bright ones, two dark ones
+    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval.paths)  # two bright ones, two dark ones
     probabilities = np.array([[0.4, 0.6], [0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     metrics = {"loss": 1.0, "global_step": 3}
     reporter.add("model.ckpt-3", Evaluation(metrics, np.array([0, 0, 1, 1]), probabilities))
@@ -60,7 +60,7 @@ def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch
     def refuse(*args, **kwargs):
         raise OSError("Pillow cannot read it")
 
-    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval_paths)
+    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval.paths)
     with monkeypatch.context() as patch:
         patch.setattr(reporting.Image, "open", refuse)
         images = reporting._images(settings, reporter._data, np.array([2, 0]))

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from estimator_train.compat.drop_in.tpu import InputPipelineConfig, RunConfig, TPUConfig
@@ -16,6 +17,7 @@ def test_the_run_config_has_a_tpu_config_and_all_that_run_config_has(tmp_path):
 
 def test_tpu_config_checks_its_numbers():
     assert TPUConfig(iterations_per_loop="5m").iterations_per_loop == "5m"
+    assert TPUConfig(iterations_per_loop=np.int64(5)).iterations_per_loop == 5
     assert TPUConfig(per_host_input_for_training=False)[3] == InputPipelineConfig.PER_SHARD_V1
     for wrong in ({"iterations_per_loop": 0}, {"iterations_per_loop": "m"}, {"num_shards": 0},
                   {"num_cores_per_replica": 3}, {"initial_infeed_sleep_secs": -1}):  # fmt: skip

@@ -16,11 +16,11 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.paths import as_path
+from estimator_train.app.metrics.class_metrics import ClassMetrics
+from estimator_train.app.metrics.classification import Classification
+from estimator_train.app.metrics.multilabel import Multilabel
+from estimator_train.app.metrics.regression import Regression
 from estimator_train.app.models import parse_phases
-from estimator_train.app.report.class_metrics import ClassMetrics
-from estimator_train.app.report.classification import Classification
-from estimator_train.app.report.multilabel import Multilabel
-from estimator_train.app.report.regression import Regression
 from estimator_train.exporter import BestCheckpointExporter
 
 log = tf.get_logger()

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from estimator_train.app.report import evaluation_log, run_files
+from estimator_train.app.runs import evaluation_log, run_files
 
 METRICS = {"loss": np.float32(0.5), "global_step": np.int64(2)}
 

@@ -8,8 +8,8 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from estimator_train.app.report.classification import class_indices, class_probabilities, table
-from estimator_train.app.report.classification import result as classification
+from estimator_train.app.metrics.classification import class_indices, class_probabilities, table
+from estimator_train.app.metrics.classification import result as classification
 
 NAMES = ("cat", "dog", "fox")
 

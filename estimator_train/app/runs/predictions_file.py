@@ -6,17 +6,29 @@ import csv
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.report import csv_text, tasks
-from estimator_train.app.report.comparison import Prediction
+from estimator_train.app.metrics import tasks
+from estimator_train.app.runs import csv_text
 
 NAME = "predictions.csv"
 _COLUMNS = ["example", "true_class", "predicted_class", "probability"]
+
+
+class Prediction(NamedTuple):
+    """An example's true class, and the class that the model predicts."""
+
+    true_class: str
+    predicted_class: str
+    probability: str  # of the predicted class
+
+    @property
+    def is_right(self) -> bool:
+        return self.predicted_class == self.true_class
 
 
 def write(

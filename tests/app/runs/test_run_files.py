@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import estimator_train as et
-from estimator_train.app.report import run_files
-from estimator_train.app.report.classification import result as classification
+from estimator_train.app.metrics.classification import result as classification
+from estimator_train.app.runs import run_files
 
 ENTRY = {"checkpoint": "model.ckpt-2", "step": 2, "time": "2024-01-01T00:00:00+00:00", "metrics": {"loss": 0.5}}
 TIMING = {"steps_per_second": 2.0, "examples_per_second": None, "input_wait_share": None}

@@ -13,7 +13,7 @@ import numpy as np
 
 from estimator_train._engine.host.files import no_link, write_whole
 from estimator_train._engine.host.paths import RemotePath, as_path
-from estimator_train.app.report import tasks
+from estimator_train.app.metrics import tasks
 
 
 def append(
@@ -33,7 +33,7 @@ def append(
     Args:
       checkpoint: path prefix.
       metrics: dict returned by `Estimator.evaluate`.
-      result: a `report.tasks.Result`, or None.
+      result: a `metrics.tasks.Result`, or None.
       name: None for a point of the training's curves, "final" for its result, "afterwards" for an evaluation of a
         finished run; event files have the same names.
       images: "validation", or where the images are, if they are not the run's own evaluation images.

@@ -11,7 +11,7 @@ import numpy as np
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.report.multilabel import THRESHOLD
+from estimator_train.app.metrics.multilabel import THRESHOLD
 
 NAME = "thresholds.json"
 CRITERION = "F1"

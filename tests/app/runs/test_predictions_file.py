@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from estimator_train.app.report import predictions_file
+from estimator_train.app.runs import predictions_file
 
 LABELS, PROBABILITIES = np.array([0, 1]), np.array([[0.25, 0.75], [0.1, 0.9]])
 

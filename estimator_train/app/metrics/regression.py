@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train.app.report.outputs import finite
+from estimator_train.app.metrics.outputs import finite
 
 KIND = "number"  # of label
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from estimator_train.app.report import tasks, thresholds
+from estimator_train.app.metrics import tasks
+from estimator_train.app.runs import thresholds
 
 RNG = np.random.default_rng(7)
 NAMES = ("cat", "dog", "owl")

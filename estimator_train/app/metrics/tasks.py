@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 
-from estimator_train.app.report import classification, multilabel, regression
+from estimator_train.app.metrics import classification, multilabel, regression
 
 Result = classification.Classification | multilabel.Multilabel | regression.Regression
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from estimator_train.app.report import tasks
+from estimator_train.app.metrics import tasks
 
 RNG = np.random.default_rng(4)
 LABELS = (RNG.random((40, 3)) < [0.5, 0.2, 0.8]).astype("float32")

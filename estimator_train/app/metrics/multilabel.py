@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train.app.report.class_metrics import ClassMetrics, class_metrics, class_table, digits, macro_averages
-from estimator_train.app.report.outputs import finite
+from estimator_train.app.metrics.class_metrics import ClassMetrics, class_metrics, class_table, digits, macro_averages
+from estimator_train.app.metrics.outputs import finite
 
 KIND = "labels"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tabulate
 
-from estimator_train.app.report.class_metrics import (
+from estimator_train.app.metrics.class_metrics import (
     ClassMetrics,
     class_metrics,
     class_table,
@@ -17,7 +17,7 @@ from estimator_train.app.report.class_metrics import (
     macro_averages,
     shortened,
 )
-from estimator_train.app.report.outputs import finite
+from estimator_train.app.metrics.outputs import finite
 
 KIND = "class"  # of label
 

@@ -1,0 +1,140 @@
+"""A part of a dataset: the examples to train on, those to validate with, or those to evaluate on."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+    from typing_extensions import Self  # of mypy; typing has it from Python 3.11 on
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """Labelled images. A subclass defines `input_fn`, and `take` or the methods that call it; see `npz.ImageArrays`.
+
+    Attributes:
+      class_names: the dataset's classes, in the order of their indices.
+      labels: the class index of each example; None if they are unknown until the data is read.
+      paths: the image file of each example, in order; empty if the examples are not files of their own.
+    """
+
+    class_names: Sequence[str] = ()
+    labels: Sequence[int] | np.ndarray | None = None
+    paths: Sequence[str] = ()
+
+    @property
+    def count(self) -> int:
+        """Number of examples."""
+        assert self.labels is not None  # a part without labels has a count of its own
+        return len(self.labels)
+
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+        """Returns an input_fn over the examples, with the elements of `dataset.Dataset`.
+
+        `options` are batch_size, num_epochs, shuffle and seed of `input_fns.arrays`.
+        """
+        raise NotImplementedError
+
+    def take(self, rows: Sequence[int]) -> Self:
+        """Returns the part with some of its examples, by their sorted indices."""
+        raise NotImplementedError
+
+    def names(self) -> Iterable[Hashable]:
+        """Returns the names of the examples, which decide what `limited` and `split` choose, wherever the files are."""
+        return range(self.count)
+
+    def groups(self) -> list[Hashable]:
+        """Returns the group of each example, such as its class; groups keep their proportions.
+
+        Raises:
+          NotImplementedError: the labels are unknown.
+        """
+        if self.labels is None:
+            raise NotImplementedError
+        return [int(label) for label in self.labels]
+
+    def counts(self) -> dict[str, int] | None:
+        """Returns {class name: number of examples}, or None if counting would mean reading all the data."""
+        if self.labels is None:
+            return None
+        numbers = collections.Counter(self.groups())
+        return {name: numbers[index] for index, name in enumerate(self.class_names)}
+
+    def moments(self) -> tuple[float, float] | None:
+        """Returns the mean and standard deviation of labels that are numbers; None for others."""
+        return None
+
+    def limited(self, limit: int, seed: int) -> Part:
+        """Returns the part with at most `limit` examples; see `stratified`."""
+        return self.take(sorted(stratified(self._rows_by_group(), limit, seed)))
+
+    def split(self, share: float) -> tuple[Part, Part]:
+        """Returns the part without a `share` of the examples of each group, at least one, and a part of these.
+
+        Raises:
+          ValueError: a group would have no examples left.
+        """
+        return self.parted(held_out(self._rows_by_group(), share, self.class_names))
+
+    def parted(self, rows: Iterable[int]) -> tuple[Self, Self]:
+        """Returns the part without the examples at some indices, and a part of these."""
+        chosen = set(rows)
+        return self.take([row for row in range(self.count) if row not in chosen]), self.take(sorted(chosen))
+
+    def _rows_by_group(self):
+        rows: dict[Hashable, dict[Hashable, int]] = {}
+        for row, (group, name) in enumerate(zip(self.groups(), self.names(), strict=True)):
+            rows.setdefault(group, {})[name] = row
+        return rows
+
+
+def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_names: Sequence[str]) -> list[Any]:
+    """Returns a `share` of the examples of each class, at least one, in order; see `stratified`.
+
+        >>> held_out({0: {name: name for name in "abcd"}, 1: {name: name for name in "ef"}}, 0.3, ["cat", "dog"])
+        ['b', 'e']
+
+    Raises:
+      ValueError: a class has no other example.
+    """
+    number = max(round(share * sum(map(len, examples.values()))), len(examples))
+    chosen = stratified(examples, number, seed=0)
+    for group, named in examples.items():
+        if set(named.values()) <= set(chosen):
+            whose = "the data has" if group is None else f"class {class_names[group]} has"
+            raise ValueError(f"{whose} too few training examples, {len(named)}, to hold out {share:g}")
+    return chosen
+
+
+def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int) -> list[Any]:
+    """Returns at most `limit` examples, in order, chosen so that classes keep their proportions.
+
+    Every class keeps at least one example. The choice depends on hashes of `seed` and the examples' names, not on where
+    the files are, and a smaller limit chooses a subset of a larger one's examples.
+
+        >>> pets = {"cat": {name: name for name in "abcd"}, "dog": {name: name for name in "ef"}}
+        >>> len(stratified(pets, 3, seed=0))
+        3
+
+    Args:
+      examples: {class: {name: example}}.
+
+    Raises:
+      ValueError: `limit` is less than the number of classes.
+    """
+    if limit < len(examples):
+        raise ValueError(f"limit {limit} is less than one example for each of the {len(examples)} classes")
+    ranks = []
+    for group, named in examples.items():
+        by_hash = sorted(named, key=lambda name: hashlib.sha256(os.fsencode(f"{seed} {name}")).digest())
+        # Ranks are evenly spaced from 0 to 1 in each class, so the lowest overall are the same share of every class.
+        ranks += [((rank + 0.5) / len(named) if rank else 0, group, name) for rank, name in enumerate(by_hash)]
+    chosen = {(group, name) for _, group, name in sorted(ranks)[:limit]}
+    return [example for group, named in examples.items() for name, example in named.items() if (group, name) in chosen]

@@ -1,0 +1,1 @@
+"""What an evaluation says of each task: classification, several labels, regression."""
