@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import tensorflow as tf
@@ -44,6 +44,7 @@ from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
+from estimator_train.app.cli.training_run import Run
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.estimator import Estimator
@@ -55,9 +56,6 @@ from estimator_train.hooks.early_stopping import (
 )
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
-
-if TYPE_CHECKING:
-    from estimator_train.app.cli.commands.dataset_run import Run
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 
