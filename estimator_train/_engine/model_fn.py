@@ -6,14 +6,16 @@ import abc
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster.synchronous import Agreement
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
+from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.hooks import check_hooks
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import (
     InputFn,
     Metric,
@@ -24,10 +26,6 @@ from estimator_train._engine.types import (
     PredictFunctions,
     SessionRunHook,
 )
-
-if TYPE_CHECKING:
-    from estimator_train._engine.exports.receivers import InputReceiver
-    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -18,9 +17,7 @@ from estimator_train._engine.cluster.synchronous import LostWorkerError
 from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.remedies import InterruptedRunError
-
-if TYPE_CHECKING:
-    from estimator_train._engine.run_config import RunConfig
+from estimator_train._engine.run_config import RunConfig
 
 log = tf.get_logger()
 

@@ -11,18 +11,16 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from estimator_train._engine.host.interruption import Terminated, interruption
 from estimator_train._engine.remedies import InterruptedRunError
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
-
-if TYPE_CHECKING:
-    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 

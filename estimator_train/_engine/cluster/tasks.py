@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -18,12 +17,10 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.cluster.completion import CompletionMarkers
 from estimator_train._engine.distribution.addresses import check_address, explaining_bind_errors
 from estimator_train._engine.distribution.cluster_task import TaskType
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import SessionRunContext, SessionRunHook, SessionRunValues
-
-if TYPE_CHECKING:
-    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()

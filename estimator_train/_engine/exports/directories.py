@@ -6,14 +6,11 @@ import contextlib
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
 from estimator_train._engine.host.files import remove, this_process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _in_progress: set[str] = set()  # the final paths of exports that threads of this process are writing
 _choosing = threading.Lock()

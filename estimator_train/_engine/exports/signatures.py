@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from estimator_train._engine.exports.outputs import SUPERVISED_METHODS
+from estimator_train._engine.exports.outputs import SUPERVISED_METHODS, ExportOutput
+from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
-
-    from estimator_train._engine.exports.outputs import ExportOutput
-    from estimator_train._engine.exports.receivers import InputReceiver
 
 v1 = tf.compat.v1
 log = tf.get_logger()

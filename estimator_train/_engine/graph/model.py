@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +14,7 @@ from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.exports.outputs import EvalOutput, ExportOutput, TrainOutput
+from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
@@ -23,6 +23,7 @@ from estimator_train._engine.graph.replicas import combine_scaffolds, combine_sp
 from estimator_train._engine.graph.saver import Saver, old_names
 from estimator_train._engine.graph.session import GraphSessionCreator
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, metrics_of
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
@@ -35,10 +36,6 @@ from estimator_train._engine.types import (
     Scaffold,
     SessionRunHook,
 )
-
-if TYPE_CHECKING:
-    from estimator_train._engine.exports.receivers import InputReceiver
-    from estimator_train._engine.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
