@@ -69,7 +69,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if value.__module__.startswith(f"{__name__}._engine"):
+        value.__module__ = __name__  # for reprs, tracebacks and pickles
+    return value
 
 
 def __dir__() -> list[str]:

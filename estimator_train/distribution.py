@@ -9,3 +9,6 @@ from estimator_train._engine.distribution.strategies import (
 )
 
 __all__ = ["cpu_replicas", "devices_to_split_over", "gpus", "let_memory_grow", "multi_worker"]
+
+for _name in __all__:
+    globals()[_name].__module__ = __name__  # for reprs, tracebacks and pickles

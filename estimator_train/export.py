@@ -31,3 +31,6 @@ __all__ = [
     "build_raw_serving_input_receiver_fn",
     "build_raw_supervised_input_receiver_fn",
 ]
+
+for _name in __all__:
+    globals()[_name].__module__ = __name__  # for reprs, tracebacks and pickles

@@ -14,10 +14,8 @@ import tensorflow as tf
 
 from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
-from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica, own_collectives
+from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.distribution.strategies import let_memory_grow
-
-__all__ = ["RunConfig", "TaskType"]
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
 _Value = TypeVar("_Value")
@@ -252,8 +250,6 @@ class RunConfig:
                 alternative = f" or {other!r}" if isinstance(other, str) else ""
                 raise ValueError(f"{name} must be an int >= 1{alternative}, got {value!r}.")
         for name in ("train_distribute", "eval_distribute"):
-            if isinstance(settings[name], tf.distribute.MirroredStrategy):
-                own_collectives(settings[name])
             if leaves_out_a_replica(settings[name]):
                 raise ValueError(
                     f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "

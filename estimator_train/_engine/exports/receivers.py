@@ -8,33 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.exports.outputs import (
-    ClassificationOutput,
-    EvalOutput,
-    ExportOutput,
-    PredictOutput,
-    RegressionOutput,
-    TrainOutput,
-    as_dict,
-)
+from estimator_train._engine.exports.outputs import as_dict
 from estimator_train._engine.types import Nest
 
 v1 = tf.compat.v1
-
-__all__ = [
-    "ClassificationOutput",
-    "EvalOutput",
-    "ExportOutput",
-    "PredictOutput",
-    "RegressionOutput",
-    "ServingInputReceiver",
-    "SupervisedInputReceiver",
-    "TensorServingInputReceiver",
-    "TrainOutput",
-    "build_parsing_serving_input_receiver_fn",
-    "build_raw_serving_input_receiver_fn",
-    "build_raw_supervised_input_receiver_fn",
-]
 
 
 class ServingInputReceiver(

@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.distribution.private_tensorflow import own_collectives
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.keras.hook_graph import make_hook_graph
@@ -58,6 +59,7 @@ class ModelState:
     """
 
     def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+        own_collectives(strategy)
         self.strategy = strategy
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
