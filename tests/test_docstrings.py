@@ -2,7 +2,7 @@
 
 import doctest
 import importlib
-import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +47,11 @@ def names(model, tmp_path, monkeypatch):
 
 
 class Finder(doctest.DocTestFinder):
-    """Also finds the classes that say the module where users find them."""
+    """Also finds what names the public module where users find it as its own."""
 
     def _from_module(self, module, object):
-        if inspect.isclass(object) and object.__module__ in ("estimator_train", "estimator_train.export"):
-            return f"\nclass {object.__name__}" in Path(module.__file__).read_text()
-        return super()._from_module(module, object)
+        own = re.compile(rf"^(class|def) {getattr(object, '__name__', '-')}\b", re.MULTILINE)
+        return super()._from_module(module, object) or bool(own.search(Path(module.__file__).read_text()))
 
 
 @pytest.mark.parametrize("module", MODULES)
