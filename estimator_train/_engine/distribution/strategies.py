@@ -176,21 +176,8 @@ def show_gpus(count: int) -> None:
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    _show_first(*_gpus_or_replicas(count))
-
-
-def check_gpus(count: int) -> None:
-    """Checks that TensorFlow sees `count` GPUs.
-
-    Raises:
-      ValueError: fewer GPUs are visible.
-    """
-    _visible_gpus(*_gpus_or_replicas(count))
-
-
-def _gpus_or_replicas(count: int) -> tuple[Setting, Setting]:
     replicas = Setting("replicas", "cpu_replicas({})", count, "use {} for CPU replicas")
-    return Setting("gpus", "gpus({})", count), replicas
+    _show_first(Setting("gpus", "gpus({})", count), replicas)
 
 
 def _unfit_all_reduce(value: str | None, fault: str) -> ArgumentError:
@@ -198,7 +185,12 @@ def _unfit_all_reduce(value: str | None, fault: str) -> ArgumentError:
 
 
 def _show_first(given: Setting, *instead: Setting) -> None:
-    first = _visible_gpus(given, *instead)[: given.value]
+    """Shows TensorFlow as many GPUs as `given` says; if there are fewer, the error suggests `instead`, too."""
+    visible = tf.config.get_visible_devices("GPU")
+    there, first = len(visible), visible[: given.value]
+    if given.value > there:
+        fewer = [given._replace(value=there, words="use {}")] if there else []
+        raise ArgumentError(given, f": TensorFlow sees {there}", *fewer, *instead)
     # TensorFlow refuses to start if memory growth differs between the GPUs that it sees.
     try:
         tf.config.set_visible_devices(first, "GPU")
@@ -207,16 +199,6 @@ def _show_first(given: Setting, *instead: Setting) -> None:
         there = len(tf.config.list_logical_devices("GPU"))
         if there < given.value:
             raise ArgumentError(given, f": TensorFlow has already started with {there} GPUs") from error
-
-
-def _visible_gpus(given: Setting, *instead: Setting) -> list[tf.config.PhysicalDevice]:
-    """Returns the GPUs that TensorFlow sees; if there are fewer than `given` says, the error suggests `instead`."""
-    visible = tf.config.get_visible_devices("GPU")
-    there = len(visible)
-    if given.value > there:
-        fewer = [given._replace(value=there, words="use {}")] if there else []
-        raise ArgumentError(given, f": TensorFlow sees {there}", *fewer, *instead)
-    return visible
 
 
 def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:

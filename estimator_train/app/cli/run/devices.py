@@ -30,4 +30,4 @@ def name_idle_gpus(used=1):
 def check_gpus(count):
     """Checks that TensorFlow sees `count` GPUs, before anything is downloaded to train on them."""
     with one_line_errors():
-        strategies.check_gpus(count)
+        strategies.show_gpus(count)
