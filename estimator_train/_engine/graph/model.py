@@ -13,7 +13,7 @@ from estimator_train._engine import checkpoints
 from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
-from estimator_train._engine.exports.outputs import EvalOutput, ExportOutput, TrainOutput
+from estimator_train._engine.exports.outputs import EvalOutput, TrainOutput
 from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
@@ -188,7 +188,11 @@ class GraphModel(PreparedModel):
                     own_locals = v1.local_variables()
                     spec = self._with_added_metrics(spec, receiver.features, labels, config)
                     spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
-                outputs = spec.export_outputs or {} if mode == ModeKeys.PREDICT else _supervised_outputs(spec)
+                if mode == ModeKeys.PREDICT:
+                    outputs = spec.export_outputs or {}
+                else:
+                    output = TrainOutput if mode == ModeKeys.TRAIN else EvalOutput
+                    outputs = {mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
                 if checkpoint_path is None and self._warm_start_from is not None:
                     warm_start.apply(self._warm_start_from, layer_variables)
                 if spec.train_op is not None:
@@ -352,9 +356,3 @@ def _parameter_server_devices(config: RunConfig) -> Callable[[tf.Operation], str
         return None
     here = f"/job:{config.task_type}/task:{config.task_id}"
     return v1.train.replica_device_setter(config.num_ps_replicas, worker_device=here, cluster=config.cluster_spec)
-
-
-def _supervised_outputs(spec: EstimatorSpec) -> dict[str, ExportOutput]:
-    """Returns the export outputs of a spec: `{"train": TrainOutput}` or `{"eval": EvalOutput}`."""
-    output = {"train": TrainOutput, "eval": EvalOutput}[spec.mode]
-    return {spec.mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}

@@ -234,7 +234,7 @@ def _check_gpus(flags):
         with starting_tensorflow(verbosity_of(flags)):
             from estimator_train.app.cli.run import devices
 
-        devices.check_gpus(flags.gpus)
+        devices.choose(flags.gpus)
 
 
 def _defaults_of_environment(flags):
