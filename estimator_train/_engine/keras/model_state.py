@@ -17,14 +17,14 @@ from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
-from estimator_train._engine.keras.parts.feature_cache import FeatureBatches
-from estimator_train._engine.keras.parts.frozen_layers import split
-from estimator_train._engine.keras.parts.recomputation import recomputing
 from estimator_train._engine.keras.source import ModelSource
-from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.keras.tf_keras.frozen_layers import split
+from estimator_train._engine.keras.tf_keras.recomputation import recomputing
+from estimator_train._engine.keras.tf_keras.step_draws import StepDraws
 from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.parts.layer_graph import (
+from estimator_train._engine.keras.tf_keras.layer_graph import (
     Segment,
     SubModel,
     calls_within,
@@ -17,7 +17,7 @@ from estimator_train._engine.keras.parts.layer_graph import (
     outputs_of,
     side_effects,
 )
-from estimator_train._engine.keras.parts.recomputation import into_segments
+from estimator_train._engine.keras.tf_keras.recomputation import into_segments
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 

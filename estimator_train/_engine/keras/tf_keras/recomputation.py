@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.keras.parts.layer_graph import (
+from estimator_train._engine.keras.tf_keras.layer_graph import (
     Segment,
     SubModel,
     calls_within,
