@@ -10,9 +10,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.tf_keras import placement
+from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
 
 
 def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:
@@ -44,7 +44,7 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
     _check_there(devices.values() if isinstance(devices, Mapping) else devices)
     places = _by_name(model, devices) if isinstance(devices, Mapping) else balance(model, devices)
     source = ModelSource(
-        adapter_of(model), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name])
+        TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name])
     )
     return source.copy(tf.distribute.get_strategy())
 
