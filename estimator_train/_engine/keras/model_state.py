@@ -24,7 +24,7 @@ from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.keras.tf_keras.frozen_layers import split
 from estimator_train._engine.keras.tf_keras.recomputation import recomputing
-from estimator_train._engine.keras.tf_keras.step_draws import StepDraws
+from estimator_train._engine.keras.tf_keras.layer_draws import StepDraws
 from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
 

@@ -14,7 +14,7 @@ import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
-from estimator_train._engine.keras.tf_keras.step_draws import StepDraws
+from estimator_train._engine.keras.tf_keras.layer_draws import StepDraws
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
 
