@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import SavedParts
 from estimator_train._engine.keras.private_keras import compile_arguments
+from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 NOT_COMPILED = (
@@ -110,6 +111,23 @@ class Adapter(abc.ABC):
 
     def prepare_optimizers(self, model: Any) -> None:  # noqa: B027, a default
         """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
+
+    # Parts of a model
+
+    @abc.abstractmethod
+    def recomputing(self, model: Any, strategy: tf.distribute.Strategy) -> Any:
+        """Returns a model that trains `model`, but computes most activations again in the backward pass.
+
+        Raises:
+          UnsuitableModelError: the model cannot be taken apart.
+        """
+
+    @abc.abstractmethod
+    def frozen_and_trained(self, model: Any, strategy: tf.distribute.Strategy, recompute: bool) -> tuple[Any, Any]:
+        """Returns the part of frozen leading layers and the part after it, which trains; see `recomputing`.
+
+        `recompute`: whether the backward pass of the latter recomputes activations.
+        """
 
     # Variables and checkpoints
 
@@ -238,9 +256,9 @@ class Adapter(abc.ABC):
     def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
         """Returns the learning rate of the last update, a float32 scalar, or None if unknown, as for v1 optimizers."""
 
-    def random_generators(self, model: Any) -> list[Any]:
-        """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
-        return []
+    def draws(self, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> StepDraws:
+        """Returns the `StepDraws` of a training of `model`, for the position in these variables."""
+        return StepDraws(trained_examples, run_seed)
 
     @abc.abstractmethod
     def reset_states(self, model: Any) -> None:

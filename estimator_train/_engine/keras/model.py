@@ -16,6 +16,7 @@ from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.export_outputs import PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
@@ -29,7 +30,6 @@ from estimator_train._engine.keras.step_programs import (
     TrainingProgram,
     predict,
 )
-from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
 from estimator_train._engine.model_fn import (
     EstimatorSpec,
     ModeKeys,

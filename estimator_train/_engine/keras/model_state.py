@@ -22,9 +22,6 @@ from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.step_programs import StepProgram
-from estimator_train._engine.keras.tf_keras.frozen_layers import split
-from estimator_train._engine.keras.tf_keras.recomputation import recomputing
-from estimator_train._engine.keras.tf_keras.layer_draws import StepDraws
 from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
 
@@ -283,7 +280,7 @@ class TrainingState(ModelState):
         self.adapter.prepare_optimizers(self.model)
         self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
-        self.draws = StepDraws(self.adapter, self.model, self.trained_examples, self.input_seed)
+        self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
         self._features: Any = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
         self._lacks_position = False  # whether the checkpoint does not have it
@@ -315,11 +312,11 @@ class TrainingState(ModelState):
 
     @functools.cached_property
     def _recomputing(self) -> Any:
-        return recomputing(self.model, self.strategy)
+        return self.adapter.recomputing(self.model, self.strategy)
 
     @functools.cached_property
     def _frozen_and_trained(self) -> tuple[Any, Any]:
-        return split(self.model, self.strategy, recompute=self._config.recompute)
+        return self.adapter.frozen_and_trained(self.model, self.strategy, self._config.recompute)
 
     # Checkpoints
 

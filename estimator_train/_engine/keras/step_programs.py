@@ -13,7 +13,7 @@ from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
-from estimator_train._engine.keras.tf_keras.layer_draws import StepDraws, seed_at
+from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import tensorflow as tf
@@ -76,6 +76,14 @@ class Keras3Adapter(Adapter):
     def lookups(self, model: Any) -> list[Any]:
         kinds = keras.layers.StringLookup, keras.layers.IntegerLookup
         return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
+
+    # Parts of a model
+
+    def recomputing(self, model: Any, strategy: tf.distribute.Strategy) -> NoReturn:
+        _refuse_to_take_apart(model, "recompute")
+
+    def frozen_and_trained(self, model: Any, strategy: tf.distribute.Strategy, recompute: bool) -> NoReturn:
+        _refuse_to_take_apart(model, "frozen_features")
 
     # Variables and checkpoints
 
@@ -236,6 +244,13 @@ class Keras3Adapter(Adapter):
         if safe_mode:
             return None, True
         return keras.models.load_model(path, custom_objects=custom_objects, safe_mode=False), True
+
+
+def _refuse_to_take_apart(model: Any, option: str) -> NoReturn:
+    raise UnsuitableModelError(
+        f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without {option}, or "
+        "build it with tf_keras."
+    )
 
 
 # Variables and checkpoints

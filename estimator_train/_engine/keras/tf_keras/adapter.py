@@ -13,8 +13,16 @@ from tf_keras import layers
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.tf_keras import cloning, mixed_precision, private_tf_keras, step_variables
+from estimator_train._engine.keras.tf_keras import (
+    cloning,
+    frozen_layers,
+    mixed_precision,
+    private_tf_keras,
+    recomputation,
+    step_variables,
+)
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
+from estimator_train._engine.keras.tf_keras.layer_draws import LayerDraws
 
 
 class TfKerasAdapter(Adapter):
@@ -60,6 +68,14 @@ class TfKerasAdapter(Adapter):
             private_tf_keras.save_all_parts(optimizer)
             if isinstance(optimizer, keras.optimizers.Nadam):
                 private_tf_keras.multiply_momenta_once(optimizer)
+
+    # Parts of a model
+
+    def recomputing(self, model: Any, strategy: tf.distribute.Strategy) -> Any:
+        return recomputation.recomputing(model, strategy)
+
+    def frozen_and_trained(self, model: Any, strategy: tf.distribute.Strategy, recompute: bool) -> tuple[Any, Any]:
+        return frozen_layers.split(model, strategy, recompute=recompute)
 
     # Variables and checkpoints
 
@@ -159,8 +175,8 @@ class TfKerasAdapter(Adapter):
             rate = rate(optimizer.iterations - 1)
         return None if rate is None else tf.cast(rate, tf.float32)
 
-    def random_generators(self, model: Any) -> list[Any]:
-        return private_tf_keras.random_generators(layers_within(model))
+    def draws(self, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> LayerDraws:
+        return LayerDraws(model, trained_examples, run_seed)
 
     def reset_states(self, model: Any) -> None:
         for layer in layers_within(model):

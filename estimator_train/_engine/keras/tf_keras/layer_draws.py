@@ -1,4 +1,4 @@
-"""StepDraws: draws the random numbers of a tf_keras model's layers from the position of the training."""
+"""LayerDraws: draws the random numbers of a tf_keras model's layers from the position of the training."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.keras import private_tensorflow
-from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.keras.tf_keras import private_tf_keras
+from estimator_train._engine.keras.tf_keras.cloning import layers_within
 
 
-class StepDraws:
+class LayerDraws(StepDraws):
     """Makes Dropout and other random layers draw the same numbers in a resumed training as in an unbroken one.
 
     Keras' own random ops start their sequence again in each process. Here the numbers depend only on the position (see
@@ -24,43 +25,32 @@ class StepDraws:
     iteration, and so do those in a `tf.function` that the model calls, because it may be called several times.
 
     Args:
-      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
       model: the Keras model.
-      trained_examples: an int64 variable that counts the examples of all replicas.
-      run_seed: an int64 variable, the seed of the run's random changes.
+      trained_examples, run_seed: see `StepDraws`.
     """
 
-    def __init__(self, adapter: Adapter, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
-        self._adapter = adapter
+    def __init__(self, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
+        super().__init__(trained_examples, run_seed)
         self._model = model
-        self._trained_examples = trained_examples
-        self._run_seed = run_seed
         self._layer_seeds = {}  # by random generator
         self._trace = threading.local()  # MirroredStrategy traces each replica in a thread
         self._generators()
 
     def _generators(self) -> list[Any]:
         """Returns the random generators of the layers that exist, and keeps their seeds, which Keras' draws advance."""
-        generators = self._adapter.random_generators(self._model)
+        generators = private_tf_keras.random_generators(layers_within(self._model))
         for generator in generators:
             self._layer_seeds.setdefault(generator, private_tf_keras.layer_seed(generator))
         return generators
 
-    def position(self) -> tf.Tensor:
-        """Returns (the run's seed, the examples trained on before, the replica's number), int64 of shape (3,)."""
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return tf.stack([self._run_seed, self._trained_examples, tf.cast(replica, tf.int64)])
-
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Wraps the code that traces the step of all replicas."""
         generators = self._generators()
         sources = [_StepGenerator(generator, self._layer_seeds[generator], self) for generator in generators]
         with private_tf_keras.drawing_from(generators, sources):
             yield
 
     def begin(self, position: tf.Tensor) -> None:
-        """Marks the beginning of a replica's step in its graph, at its `position`."""
         self._trace.graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
         self._trace.position = position
         self._trace.run_seed = seed_at(position)
@@ -78,15 +68,10 @@ class StepDraws:
         return tf.random.fold_in(seed, tf.constant(self._trace.draws, tf.int64))
 
 
-def seed_at(position: tf.Tensor) -> tf.Tensor:
-    """Returns the seed of a step from the result of `StepDraws.position`, int64 of shape (2,)."""
-    return tf.random.fold_in(position[:2], position[2])
-
-
 class _StepGenerator:
     """Implements the methods of tf.random.Generator that Keras' layers call."""
 
-    def __init__(self, generator: Any, layer_seed: int | None, draws: StepDraws) -> None:
+    def __init__(self, generator: Any, layer_seed: int | None, draws: LayerDraws) -> None:
         self._draws = draws
         self._layer_seed = layer_seed
         self._own = private_tf_keras.own_draws(generator)

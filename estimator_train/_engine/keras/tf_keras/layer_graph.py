@@ -41,11 +41,6 @@ def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
     Raises:
       UnsuitableModelError: If the model is of a custom class, or does not know its input.
     """
-    if not isinstance(model, keras.Model):
-        raise UnsuitableModelError(
-            f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without "
-            f"{option}, or build it with tf_keras."
-        )
     if not is_functional(model):
         raise UnsuitableModelError(
             f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models "

@@ -43,9 +43,7 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
     _check_there(devices.values() if isinstance(devices, Mapping) else devices)
     places = _by_name(model, devices) if isinstance(devices, Mapping) else balance(model, devices)
-    source = ModelSource(
-        TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name])
-    )
+    source = ModelSource(TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
     return source.copy(tf.distribute.get_strategy())
 
 
