@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest
@@ -47,7 +48,7 @@ class Loop:
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
             self._host = tf.zeros([]).device if self._counts_on_host else None
 
-    def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
+    def trace(self, iterator: BatchIterator) -> tuple[dict[str, tf.TypeSpec], Callable]:
         """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, seconds, wishes).
 
         The function runs up to `count` steps, of which none begins after `seconds`, and returns a dict of the last
@@ -64,7 +65,7 @@ class Loop:
         self.variables = run.variables
         run_unchecked = private_tensorflow.unchecked(run)
 
-        def call(iterator: Any, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
+        def call(iterator: BatchIterator, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
             with tf.device(self._host):
                 limits_and_wishes = tf.constant([count, round(seconds * 1e6), *wishes], tf.int64)
             values = run_unchecked(iterator, limits_and_wishes)
@@ -89,7 +90,7 @@ class Loop:
 
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
-    def _run(self, iterator: Any, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
+    def _run(self, iterator: BatchIterator, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
         with tf.device(self._host):
             count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
             with tf.control_dependencies([count]):
@@ -106,7 +107,7 @@ class Loop:
         return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
 
     def _steps(
-        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
         """Returns the numbers of steps done and of their examples, the seconds of waiting, and how many wish to save.
 
@@ -128,7 +129,7 @@ class Loop:
     # Whether another step may start depends on when this one started: at its end, it would be too late to read ahead.
 
     def _step(
-        self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
+        self, iterator: BatchIterator, may_start: MayStart, _: Any, batch: Nest, done: tf.Tensor, totals: _Totals
     ) -> tuple[Any, ...]:
         optional, *examples_of_all = batch
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
@@ -138,7 +139,7 @@ class Loop:
         return more & goes_on, batch, done, totals
 
     def _accumulated_step(
-        self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
+        self, iterator: BatchIterator, may_start: MayStart, _: Any, batch: Nest, done: tf.Tensor, totals: _Totals
     ) -> tuple[Any, ...]:
         batches_per_step = self._program.batches_per_step
 
@@ -173,7 +174,9 @@ class Loop:
         self._strategy.run(self._program.update, args=(batches,))
         self._program.end_step()
 
-    def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
+    def _next_batch(
+        self, iterator: BatchIterator, wanted: tf.Tensor, wishes: tf.Tensor | None = None
+    ) -> tuple[Any, ...]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
@@ -232,7 +235,9 @@ class Loop:
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_batch(self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    def _run_batch(
+        self, done: tf.Tensor, batch: Nest, examples: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
         `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
@@ -256,7 +261,7 @@ class Loop:
         self._program.add_examples(examples)
         return examples, ended
 
-    def _on_replica(self, batch: Any) -> tuple[Any, ...]:
+    def _on_replica(self, batch: Nest) -> tuple[Any, ...]:
         logs, self.batch_structure = self._program.step(batch)
         logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a user's step may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
@@ -291,7 +296,7 @@ class SingleSteps(Loop):
     """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
     def _steps(
-        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
         none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
@@ -321,7 +326,7 @@ class DevicesLoop(Loop):
     _counts_on_host = True
 
     def _steps(
-        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
 
@@ -384,22 +389,22 @@ class PredictionLoop:
         """Resets accumulated state."""
         self._program.reset()
 
-    def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
+    def trace(self, iterator: BatchIterator) -> tuple[dict[str, tf.TypeSpec], Callable]:
         run = self._run.get_concrete_function(iterator)
         self.variables = run.variables
         return _specs(run.structured_outputs), lambda iterator, *_: run(iterator)
 
-    def trace_features(self, spec: Any) -> Any:
+    def trace_features(self, spec: Nest) -> Any:
         """Returns the concrete function for batches of features with the `tf.TypeSpec` `spec`, without an iterator."""
         return self._predict.get_concrete_function(spec)
 
     @tf.function(autograph=False)
-    def _run(self, iterator: Any) -> dict[str, Any]:
+    def _run(self, iterator: BatchIterator) -> dict[str, Any]:
         predictions, _ = self._program.step(iterator.get_next())
         return predictions
 
     @tf.function(autograph=False)
-    def _predict(self, features: Any) -> dict[str, Any]:
+    def _predict(self, features: Nest) -> dict[str, Any]:
         predictions, _ = self._program.step((features,))
         return predictions
 

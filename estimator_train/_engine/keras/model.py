@@ -20,6 +20,7 @@ from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
+from estimator_train._engine.keras.protocols import Logs
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
 from estimator_train._engine.keras.source import ModelSource
@@ -40,7 +41,7 @@ from estimator_train._engine.model_fn import (
 )
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Params
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -99,7 +100,7 @@ class KerasModel(PreparedModel):
         mode: str,
         input_fn: Callable,
         config: RunConfig,
-        params: Any,
+        params: Params,
         checkpoint_path: str | None,
         last_step: int | None,
         hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
@@ -131,7 +132,7 @@ class KerasModel(PreparedModel):
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
     def predict_functions(
-        self, config: RunConfig, params: Any, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
+        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
     ) -> Callable:
         # A separate state, because evaluations share theirs and load different checkpoints into it.
         with eager_classes(), eager_mode():
@@ -161,7 +162,7 @@ class KerasModel(PreparedModel):
         self,
         receiver_fns: Mapping[str, Callable],
         config: RunConfig,
-        params: Any,
+        params: Params,
         checkpoint_path: str | None,
         directory: str,
         as_text: bool,
@@ -364,7 +365,7 @@ def _check_scope(strategy: tf.distribute.Strategy | None) -> None:
         )
 
 
-def _flat(logs: dict[str, Any]) -> dict[str, Any]:
+def _flat(logs: Logs) -> dict[str, Any]:
     """Flattens nested dicts in `logs`, such as the result of Keras 3's compiled metrics."""
     flat: dict[str, Any] = {}
     for name, value in logs.items():

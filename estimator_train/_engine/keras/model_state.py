@@ -20,10 +20,12 @@ from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
+from estimator_train._engine.keras.protocols import Model
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
+from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -282,7 +284,7 @@ class TrainingState(ModelState):
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
         self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
-        self._features: Any = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
+        self._features: Nest = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
         self._lacks_position = False  # whether the checkpoint does not have it
         self._make_checkpoint()
 
@@ -311,7 +313,7 @@ class TrainingState(ModelState):
         return (self._recomputing if self._config.recompute else self.model), input_fn
 
     @functools.cached_property
-    def _recomputing(self) -> Any:
+    def _recomputing(self) -> Model:
         return self.adapter.recomputing(self.model, self.strategy)
 
     @functools.cached_property

@@ -13,10 +13,12 @@ from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
+from estimator_train._engine.keras.protocols import Model
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
+from estimator_train._engine.types import Nest
 
 
 class StepProgram:
@@ -39,7 +41,7 @@ class StepProgram:
     """
 
     adapter: Adapter
-    model: Any
+    model: Model
     preprocess: Callable | None
     mode: ClassVar[str]
     trains: ClassVar[bool] = False
@@ -69,20 +71,20 @@ class StepProgram:
         """Returns the tensors and ops of the hook graph that run a step when they are fetched."""
         return [hook_graph.step_op]
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
+    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Nest) -> None:
         """Creates variables before the first step, because tf.function traces a function that creates variables twice.
 
         `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
         """
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Any], Any]:
         """Runs one step on a replica with its batch; every program implements it.
 
         Returns (a dict of value names to tensors, any structure of tensors with one entry per example).
         """
         raise NotImplementedError
 
-    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
+    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Any, ...]:
         """Runs `step` on every replica; see `run_step` of the adapters."""
         return self.adapter.run_step(self.model, strategy, step, batch)
 
@@ -102,7 +104,7 @@ class StepProgram:
     def reset(self) -> None:
         """Resets accumulated state, such as metrics, before a run."""
 
-    def _data(self, batch: Any) -> Any:
+    def _data(self, batch: Nest) -> Any:
         """Returns the batch in Keras' form: (features[, labels[, sample weights]]), or only the features."""
         parts = self._parts(batch)
         needs_labels = self.keras_step and self.adapter.is_own_step(self.model, self.keras_step)
@@ -113,7 +115,7 @@ class StepProgram:
             )
         return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
 
-    def _parts(self, batch: Any) -> tuple[Any, ...]:
+    def _parts(self, batch: Nest) -> tuple[Any, ...]:
         """Returns a tuple of the features and, if present, the labels and sample weights.
 
         In tf.estimator, sample weights were part of the features.
@@ -143,7 +145,7 @@ class TrainingProgram(StepProgram):
     """
 
     adapter: Adapter
-    model: Any
+    model: Model
     preprocess: Callable | None
     rename: Callable
     trained_examples: tf.Variable = dataclasses.field(compare=False)
@@ -173,13 +175,13 @@ class TrainingProgram(StepProgram):
             setting = f"jit_compile on {self.replicas} replicas"
             self._needs_own_step(setting, "train on one replica, or leave out jit_compile")
 
-        def begun_gradients(data: Any, position: tf.Tensor) -> tuple[list[Any], Any]:
+        def begun_gradients(data: Nest, position: tf.Tensor) -> tuple[list[Any], Any]:
             self.draws.begin(position)
             return adapter.gradients(model, data)
 
         gradients = _gradients_by_xla(begun_gradients) if passes_by_xla else begun_gradients
 
-        def step_in_parts(data: Any, position: tf.Tensor) -> dict[str, Any]:
+        def step_in_parts(data: Nest, position: tf.Tensor) -> dict[str, Any]:
             found, predictions = gradients(data, position)
             if self._accumulated is None:
                 adapter.apply_gradients(model, found)
@@ -187,7 +189,7 @@ class TrainingProgram(StepProgram):
                 self._accumulated.add(found)
             return adapter.metrics(model, data, predictions)
 
-        def whole_step(data: Any, position: tf.Tensor) -> dict[str, Any]:
+        def whole_step(data: Nest, position: tf.Tensor) -> dict[str, Any]:
             self.draws.begin(position)
             return model.train_step(data)
 
@@ -214,10 +216,10 @@ class TrainingProgram(StepProgram):
             hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
         return EstimatorSpec(self.mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
+    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Nest) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Any], Any]:
         resets = self._accumulated is None and not self.has_epochs  # otherwise the values would be running means
         if resets and not self.adapter.steps_read_metrics:
             self.model.reset_metrics()
@@ -226,11 +228,11 @@ class TrainingProgram(StepProgram):
             self.model.reset_metrics()
         return logs, {}
 
-    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
+    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Any, ...]:
         with self.draws.installed():
             return super().run_step(strategy, step, batch)
 
-    def _parts(self, batch: Any) -> tuple[Any, ...]:
+    def _parts(self, batch: Nest) -> tuple[Any, ...]:
         parts = super()._parts(batch)
         if not self.changes:
             return parts
@@ -286,7 +288,7 @@ class EvaluationProgram(StepProgram):
     """
 
     adapter: Adapter
-    model: Any
+    model: Model
     preprocess: Callable | None
     rename: Callable
     parts: tuple[str, ...] = ()
@@ -299,7 +301,7 @@ class EvaluationProgram(StepProgram):
     def __post_init__(self) -> None:
         own_steps = all(self.adapter.is_own_step(self.model, step) for step in ("test_step", "predict_step"))
         self._gives_predictions = own_steps and "predictions" in self.parts
-        step = self.model.test_step
+        step: Callable = self.model.test_step
         if self._gives_predictions:  # one pass through the model for both
             step = functools.partial(self.adapter.test_and_predict, self.model)
         by_xla = self.model.jit_compile and self.replicas == 1  # tf_keras reduces metrics over replicas in the step
@@ -310,10 +312,10 @@ class EvaluationProgram(StepProgram):
         metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
         return EstimatorSpec(self.mode, loss=_loss(hook_graph), eval_metric_ops=metrics, scaffold=scaffold)
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
+    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Nest) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Any], Any]:
         data = self._data(batch)
         features, *rest = data if isinstance(data, tuple) else (data,)
         outputs = {"features": features, "labels": rest[0] if rest else None}
@@ -336,7 +338,7 @@ class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
 
     adapter: Adapter
-    model: Any
+    model: Model
     preprocess: Callable | None
 
     mode = ModeKeys.PREDICT
@@ -353,7 +355,7 @@ class PredictionProgram(StepProgram):
     def triggers(self, hook_graph: HookGraph) -> list[Any]:
         return list(hook_graph.values.values())
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Any], Any]:
         features, *_ = self._parts(batch)
         return predict(self.adapter, self.model, self._predict_step, features), {}
 
@@ -382,7 +384,7 @@ def _summarize(name: str, value: tf.Tensor) -> None:
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SUMMARIES, summary)
 
 
-def predict(adapter: Adapter, model: Any, predict_step: Callable[[Any], Any], features: Any) -> dict[str, Any]:
+def predict(adapter: Adapter, model: Model, predict_step: Callable[[Any], Any], features: Nest) -> dict[str, Any]:
     """Returns the predictions of `predict_step` for a batch of features, a dict of output names to tensors.
 
     A model with one input accepts a dict of one feature, whatever its name.
@@ -393,7 +395,7 @@ def predict(adapter: Adapter, model: Any, predict_step: Callable[[Any], Any], fe
     return _by_output_name(adapter, model, predict_step((features,)))
 
 
-def _by_output_name(adapter: Adapter, model: Any, predictions: Any) -> dict[str, Any]:
+def _by_output_name(adapter: Adapter, model: Model, predictions: Nest) -> dict[str, Any]:
     if isinstance(predictions, dict):
         return predictions
     predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
@@ -404,13 +406,13 @@ def _by_output_name(adapter: Adapter, model: Any, predictions: Any) -> dict[str,
 def _gradients_by_xla(gradients: Callable) -> Callable:
     """Returns `gradients`, a function of a replica's batch, compiled with XLA; see `Adapter.gradients`."""
 
-    def with_masks(data: Any, position: tf.Tensor) -> tuple[list[Any], Any, Any]:
+    def with_masks(data: Nest, position: tf.Tensor) -> tuple[list[Any], Any, Any]:
         found, predictions = gradients(data, position)
         return found, predictions, tf.nest.map_structure(private_keras.mask_of, predictions)
 
     compiled = _compiled(with_masks, True)
 
-    def call(data: Any, position: tf.Tensor) -> tuple[list[Any], Any]:
+    def call(data: Nest, position: tf.Tensor) -> tuple[list[Any], Any]:
         found, predictions, masks = compiled(data, position)
         for prediction, mask in zip(tf.nest.flatten(predictions), tf.nest.flatten(masks), strict=True):
             private_keras.attach_mask(prediction, mask)

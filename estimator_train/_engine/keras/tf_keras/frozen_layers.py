@@ -21,7 +21,9 @@ from estimator_train._engine.keras.tf_keras.recomputation import into_segments
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def split(model: Any, strategy: tf.distribute.Strategy, *, recompute: bool = False) -> tuple[SubModel, SubModel]:
+def split(
+    model: keras.Model, strategy: tf.distribute.Strategy, *, recompute: bool = False
+) -> tuple[SubModel, SubModel]:
     """Splits a compiled model into two `SubModel`s, frozen and trained; the first's outputs are the second's inputs.
 
     The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,
@@ -64,7 +66,7 @@ def split(model: Any, strategy: tf.distribute.Strategy, *, recompute: bool = Fal
         return SubModel(model, [Segment(frozen, _ids(cut))], cut), trained
 
 
-def _leading(model: Any, calls: list[Any], effects: dict[Any, str]) -> tuple[list[Any], list[str]]:
+def _leading(model: keras.Model, calls: list[Any], effects: dict[Any, str]) -> tuple[list[Any], list[str]]:
     """Returns the calls of the frozen part, and a list of reasons why it ends there.
 
     `effects`: as returned by `side_effects`.

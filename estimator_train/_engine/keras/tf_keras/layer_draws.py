@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
@@ -29,7 +30,7 @@ class LayerDraws(StepDraws):
       trained_examples, run_seed: see `StepDraws`.
     """
 
-    def __init__(self, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
+    def __init__(self, model: keras.Model, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
         super().__init__(trained_examples, run_seed)
         self._model = model
         self._layer_seeds = {}  # by random generator

@@ -28,7 +28,7 @@ _READS = (
 )
 
 
-def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
+def calls_within(model: keras.Model, option: str) -> tuple[list[Any], list[Any]]:
     """Returns all calls in a model, in order, and the list of its outputs.
 
     Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
@@ -55,12 +55,12 @@ def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
     return calls, _call_layers(model, model.inputs, None, calls, option)
 
 
-def is_functional(model: Any) -> bool:
+def is_functional(model: keras.Model) -> bool:
     """Returns whether a model is functional or Sequential, and not of a custom class."""
     return type(model) in (private_tf_keras.functional_class(), keras.Sequential)
 
 
-def calls_of(model: Any) -> list[Any]:
+def calls_of(model: keras.Model) -> list[Any]:
     """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
     nodes = [
         node for _, nodes in sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True) for node in nodes
@@ -73,11 +73,11 @@ def is_masked(tensor: Any) -> bool:
     return private_tf_keras.keras_mask(tensor) is not None
 
 
-def _is_graph(layer: Any) -> bool:
+def _is_graph(layer: keras.layers.Layer) -> bool:
     return is_functional(layer) and bool(layer.inputs)
 
 
-def _call_layers(model: Any, inputs: Any, training: bool | None, calls: list[Any], option: str) -> list[Any]:
+def _call_layers(model: keras.Model, inputs: Any, training: bool | None, calls: list[Any], option: str) -> list[Any]:
     """Calls the layers of a functional model on other KerasTensors; returns the outputs, and adds to the list `calls`.
 
     `training`: the argument with which the outer model calls this one, or None.
@@ -105,7 +105,7 @@ def _call_layers(model: Any, inputs: Any, training: bool | None, calls: list[Any
     return [tensors[id(output)] for output in model.outputs]
 
 
-def _has_layers(layer: Any) -> bool:
+def _has_layers(layer: keras.layers.Layer) -> bool:
     return any(isinstance(part, keras.layers.Layer) for part in parts_by_key(layer).values())
 
 
@@ -115,7 +115,7 @@ def _arguments(call: Any, values: dict[int, Any]) -> tuple[Any, Any]:
     return tf.nest.map_structure(lambda argument: values.get(id(argument), argument), arguments)
 
 
-def _in_order(model: Any, inputs: Any) -> list[Any]:
+def _in_order(model: keras.Model, inputs: Any) -> list[Any]:
     """Lists the inputs given to a functional model in the model's order, as Keras does for dicts of input names."""
     if isinstance(inputs, dict) and not isinstance(model.input, dict) and inputs.keys() >= set(model.input_names):
         return [inputs[name] for name in model.input_names]
@@ -134,7 +134,7 @@ def _conform(tensor: Any, model_input: Any, calls: list[Any]) -> Any:
     return tensor
 
 
-def side_effects(model: Any, calls: list[Any], strategy: tf.distribute.Strategy) -> dict[Any, str]:
+def side_effects(model: keras.Model, calls: list[Any], strategy: tf.distribute.Strategy) -> dict[Any, str]:
     """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
     The calls are traced, but never run, under `strategy`, in whose scope the model was created.
@@ -151,7 +151,7 @@ def side_effects(model: Any, calls: list[Any], strategy: tf.distribute.Strategy)
 
 
 def _traced(
-    model: Any, calls: list[Any], strategy: tf.distribute.Strategy
+    model: keras.Model, calls: list[Any], strategy: tf.distribute.Strategy
 ) -> tuple[dict[Any, list[Any]], dict[Any, bool], dict[str, Any]]:
     """Traces the calls in training mode.
 
@@ -186,7 +186,7 @@ def _traced(
     return nodes, adds_losses, {function.signature.name: function.node_def for function in functions}
 
 
-def _adds_losses(layer: Any) -> bool:
+def _adds_losses(layer: keras.layers.Layer) -> bool:
     """Returns whether the layer's last call has added to the loss.
 
     Each access recomputes weight penalties, but returns the same tensor for a loss that a call has added.

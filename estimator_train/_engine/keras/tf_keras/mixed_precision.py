@@ -7,6 +7,7 @@ from typing import Any
 
 import tf_keras as keras
 
+from estimator_train._engine.keras.protocols import CloneLayer
 from estimator_train._engine.keras.tf_keras.cloning import clone_optimizer
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
@@ -16,7 +17,7 @@ _PREPROCESSING = (
 )
 
 
-def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
+def clone_layer(model: keras.Model, precision: str) -> CloneLayer:
     """Returns a clone function for `keras.models.clone_model` that makes layers of `model` compute in `precision`.
 
     Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
@@ -32,7 +33,7 @@ def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
     return clone
 
 
-def build(build_model: Callable[[], Any], precision: str | None) -> Any:
+def build(build_model: Callable[[], keras.Model], precision: str | None) -> keras.Model:
     """Calls `build_model` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
     if precision is None:
         return build_model()
@@ -48,7 +49,7 @@ def build(build_model: Callable[[], Any], precision: str | None) -> Any:
     return model
 
 
-def scale_loss(model: Any) -> None:
+def scale_loss(model: keras.Model) -> None:
     """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
 
     Raises:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
 
 
-def placed(layer: Any, device: str) -> Any:
+def placed(layer: keras.layers.Layer, device: str) -> Any:
     """Returns a new layer with the settings of `layer` that stays on `device`.
 
     It has a class of its own, which keeps Keras' copies of it on `device`, too. When saved, it is a layer of the
@@ -21,7 +22,7 @@ def placed(layer: Any, device: str) -> Any:
     return _class_on(layer_class, short(device)).from_config(layer.get_config())
 
 
-def kept(model: Any) -> Callable[[Any], Any] | None:
+def kept(model: keras.Model) -> Callable[[Any], Any] | None:
     """Returns a clone function for `keras.models.clone_model` that keeps each layer of `model` on its device.
 
     A layer's device is that of its variables, chosen by `with tf.device(...)` when it was created. Returns None if all
@@ -42,12 +43,12 @@ def kept(model: Any) -> Callable[[Any], Any] | None:
     )
 
 
-def is_graph(model: Any) -> bool:
+def is_graph(model: keras.Model) -> bool:
     """Returns whether `model` is a graph of layers: functional, or Sequential with a known input."""
     return bool(model.layers) and all(layer.inbound_nodes for layer in model.layers)
 
 
-def variables(layer: Any) -> list[tf.Variable]:
+def variables(layer: keras.layers.Layer) -> list[tf.Variable]:
     """Returns the variables of a layer: its weights without the vocabularies that Keras lists among them."""
     return [weight for weight in layer.weights if isinstance(weight, tf.Variable)]
 

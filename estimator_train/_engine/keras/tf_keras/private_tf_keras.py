@@ -17,7 +17,7 @@ import tf_keras as keras
 from estimator_train._engine.session.private_tensorflow import eager_mode
 
 
-def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
+def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
     """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
 
     New optimizers have a variable for the learning rate, legacy ones for every number; schedules have none.
@@ -33,7 +33,7 @@ def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
     return {name: value for name, value in kept.items() if hasattr(value, "assign")}
 
 
-def save_all_parts(optimizer: Any) -> None:
+def save_all_parts(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes checkpoints contain all that a new tf_keras optimizer tracks, such as a loss scale or Nadam's product.
 
     Keras lists an optimizer's parts once, which the restore of a copy does before the rest is there.
@@ -86,7 +86,7 @@ def _momentum(nadam: Any, step: tf.Tensor) -> tf.Tensor:
     return nadam.beta_1 * (1.0 - 0.5 * tf.pow(tf.cast(0.96, step.dtype), step))
 
 
-def weight_decay_exclusions(optimizer: Any) -> tuple[list[Any], list[str]]:
+def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[list[Any], list[str]]:
     """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
     stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
     keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
@@ -186,7 +186,7 @@ class LoadedLambdas:
         self._scope.__exit__(*exc_info)
 
 
-def train_counter(model: Any) -> tf.Variable:
+def train_counter(model: keras.Model) -> tf.Variable:
     """Returns the variable in which a tf_keras model's fit counts steps, for callbacks such as TensorBoard."""
     return model._train_counter
 
@@ -198,12 +198,12 @@ def functional_class() -> type:
     return Functional
 
 
-def nodes_by_depth(model: Any) -> dict[int, list[Any]]:
+def nodes_by_depth(model: keras.Model) -> dict[int, list[Any]]:
     """Returns a functional model's layer calls, a dict of depths to lists of nodes; outputs are at depth 0."""
     return model._nodes_by_depth
 
 
-def losses_without_inputs(layer: Any) -> list[Callable]:
+def losses_without_inputs(layer: keras.layers.Layer) -> list[Callable]:
     """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
     return layer._callable_losses
 

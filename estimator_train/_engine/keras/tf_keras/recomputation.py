@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train._engine.keras.tf_keras.layer_graph import (
     Segment,
@@ -21,7 +22,7 @@ from estimator_train._engine.keras.tf_keras.layer_graph import (
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def recomputing(model: Any, strategy: tf.distribute.Strategy) -> SubModel:
+def recomputing(model: keras.Model, strategy: tf.distribute.Strategy) -> SubModel:
     """Returns a `SubModel` of the whole model that trains identically, but keeps only activations between segments.
 
     n layers make about sqrt(n) segments. Layers whose outputs vary or whose state changes in training, such as Dropout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -19,14 +18,16 @@ _GUESSED = (
 )
 
 
-def build_slots(model: Any) -> None:
+def build_slots(model: keras.Model) -> None:
     """Creates the slots of `model.optimizer`, as its first update would."""
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
         optimizer.build(model.trainable_variables)
 
 
-def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]) -> None:
+def build_metrics(
+    model: keras.Model, strategy: tf.distribute.Strategy, element_spec: Nest, data: Callable[[Nest], Nest]
+) -> None:
     """Creates the variables of the compiled losses and metrics of a functional `model`.
 
     They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
@@ -64,7 +65,7 @@ def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: An
         tf.get_logger().warning(_GUESSED)
 
 
-def _are_metrics_guessed(model: Any, labels: Nest, predictions: Nest) -> bool:
+def _are_metrics_guessed(model: keras.Model, labels: Nest, predictions: Nest) -> bool:
     """Returns whether Keras resolved "acc" and the like although the last size of some labels is unknown."""
     given = compile_arguments(model)
     names = tf.nest.flatten([given.get("metrics"), given.get("weighted_metrics")])
