@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ from estimator_train._engine.types import Nest
 
 def distributed_dataset(
     strategy: tf.distribute.Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: object
-) -> Iterable[Nest]:
+) -> tf.distribute.DistributedDataset:
     """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
 
     `position` is a pair: the number of examples already trained on and the seed of the run. None starts at the

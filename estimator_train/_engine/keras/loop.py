@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -65,7 +65,7 @@ class Loop:
         self.variables = run.variables
         run_unchecked = private_tensorflow.unchecked(run)
 
-        def call(iterator: BatchIterator, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
+        def call(iterator: BatchIterator, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, tf.Tensor]:
             with tf.device(self._host):
                 limits_and_wishes = tf.constant([count, round(seconds * 1e6), *wishes], tf.int64)
             values = run_unchecked(iterator, limits_and_wishes)
@@ -90,7 +90,7 @@ class Loop:
 
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
-    def _run(self, iterator: BatchIterator, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
+    def _run(self, iterator: BatchIterator, limits_and_wishes: tf.Tensor) -> dict[str, Nest]:
         with tf.device(self._host):
             count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
             with tf.control_dependencies([count]):
@@ -129,8 +129,8 @@ class Loop:
     # Whether another step may start depends on when this one started: at its end, it would be too late to read ahead.
 
     def _step(
-        self, iterator: BatchIterator, may_start: MayStart, _: Any, batch: Nest, done: tf.Tensor, totals: _Totals
-    ) -> tuple[Any, ...]:
+        self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
+    ) -> tuple[tf.Tensor, Nest, tf.Tensor, _Totals]:
         optional, *examples_of_all = batch
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
@@ -139,11 +139,13 @@ class Loop:
         return more & goes_on, batch, done, totals
 
     def _accumulated_step(
-        self, iterator: BatchIterator, may_start: MayStart, _: Any, batch: Nest, done: tf.Tensor, totals: _Totals
-    ) -> tuple[Any, ...]:
+        self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
+    ) -> tuple[tf.Tensor, Nest, tf.Tensor, _Totals]:
         batches_per_step = self._program.batches_per_step
 
-        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Any:
+        def run_batch(
+            _: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals
+        ) -> tuple[tf.Tensor, Nest, tf.Tensor, _Totals]:
             optional, *examples_of_all = batch
             taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
             batches += 1
@@ -176,7 +178,7 @@ class Loop:
 
     def _next_batch(
         self, iterator: BatchIterator, wanted: tf.Tensor, wishes: tf.Tensor | None = None
-    ) -> tuple[Any, ...]:
+    ) -> tuple[tf.Tensor, tuple, tf.Tensor, tf.Tensor | None]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
@@ -214,7 +216,7 @@ class Loop:
         with tf.control_dependencies([self._read.assign_add(tf.cast(has_batch, tf.int64))]):
             return tf.identity(has_batch)
 
-    def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Any], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Nest], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
 
         All replicas need examples. A process without a batch takes part, too, or the others would wait for it forever.
@@ -261,7 +263,7 @@ class Loop:
         self._program.add_examples(examples)
         return examples, ended
 
-    def _on_replica(self, batch: Nest) -> tuple[Any, ...]:
+    def _on_replica(self, batch: Nest) -> tuple[dict[str, tf.Tensor], list[tf.Tensor], tf.Tensor]:
         logs, self.batch_structure = self._program.step(batch)
         logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a user's step may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
@@ -330,7 +332,9 @@ class DevicesLoop(Loop):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
 
-        def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+        def take(
+            done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, _Totals]:
             with tf.control_dependencies([totals.now]):
                 more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
             with tf.control_dependencies([more]):
@@ -345,7 +349,9 @@ class DevicesLoop(Loop):
             taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
             return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
-        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+        def step(
+            _: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, _Totals]:
             if per_step == 1:
                 more, batches, saves, totals = take(done, none, saves, totals)
             else:
@@ -381,7 +387,7 @@ class _Totals(NamedTuple):
 class PredictionLoop:
     """The loop of a `PredictionProgram`, with the interface of `Loop`; runs one batch per call, on one device."""
 
-    def __init__(self, program: StepProgram, *_: Any) -> None:  # it needs no strategy and counts no steps
+    def __init__(self, program: StepProgram, *_: object) -> None:  # it needs no strategy and counts no steps
         self._program = program
         self.variables = ()
 
@@ -394,17 +400,17 @@ class PredictionLoop:
         self.variables = run.variables
         return _specs(run.structured_outputs), lambda iterator, *_: run(iterator)
 
-    def trace_features(self, spec: Nest) -> Any:
+    def trace_features(self, spec: Nest) -> tf.types.experimental.ConcreteFunction:
         """Returns the concrete function for batches of features with the `tf.TypeSpec` `spec`, without an iterator."""
         return self._predict.get_concrete_function(spec)
 
     @tf.function(autograph=False)
-    def _run(self, iterator: BatchIterator) -> dict[str, Any]:
+    def _run(self, iterator: BatchIterator) -> dict[str, Nest]:
         predictions, _ = self._program.step(iterator.get_next())
         return predictions
 
     @tf.function(autograph=False)
-    def _predict(self, features: Nest) -> dict[str, Any]:
+    def _predict(self, features: Nest) -> dict[str, Nest]:
         predictions, _ = self._program.step((features,))
         return predictions
 
@@ -416,5 +422,5 @@ def _sizes(batch: Nest) -> tf.Tensor:
     return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
 
 
-def _specs(values: dict[str, Any]) -> dict[str, tf.TypeSpec]:
+def _specs(values: dict[str, Nest]) -> dict[str, tf.TypeSpec]:
     return {name: tf.type_spec_from_value(value) for name, value in values.items()}

@@ -8,12 +8,12 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from estimator_train._engine.distribution import synchronous
-from estimator_train._engine.export_outputs import PredictOutput
+from estimator_train._engine.export_outputs import ExportOutput, PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train._engine.keras.adapter_choice import eager_classes
@@ -46,14 +46,24 @@ from estimator_train._engine.types import Nest, Params
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
 
-_STATES: dict[str, Any] = {
-    ModeKeys.TRAIN: TrainingState,
-    ModeKeys.EVAL: EvaluationState,
-    ModeKeys.PREDICT: EvaluationState,
-}
-# By model_dir, the model that was last trained there.
-_LAST_TRAINED: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
-_State = TypeVar("_State", TrainingState, EvaluationState)
+
+class _LastTrained:
+    """Knows which model was last trained in a directory, and frees its copies when another one is trained there.
+
+    Otherwise a notebook, which keeps the Estimators of a cell that is run again, would keep the copies of each.
+    """
+
+    def __init__(self) -> None:
+        self._models: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
+
+    def replace(self, model_dir: str, model: KerasModel) -> None:
+        earlier = self._models.get(model_dir, model)
+        if earlier is not model:
+            earlier.free_states()
+        self._models[model_dir] = model
+
+
+_LAST_TRAINED = _LastTrained()
 
 
 class _KerasRun(Run):
@@ -86,7 +96,7 @@ class KerasModel(PreparedModel):
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
         # By role and strategy, those that no run uses.
-        self._idle_states: dict[Any, list[Any]] = collections.defaultdict(list)
+        self._idle_states: dict[tuple[str, int], list] = collections.defaultdict(list)
         self._trained: ModelState | None = None  # the state of the last training
         self._just_saved: tuple[str | None, int] | None = (
             None  # the path of its checkpoint, and the thread in which it waits
@@ -109,10 +119,7 @@ class KerasModel(PreparedModel):
         epoch_hooks = [hook for hook in hooks if trains and isinstance(hook, EpochHook)]
         if trains:
             _check_training(config, epoch_hooks)
-            earlier = _LAST_TRAINED.get(config.model_dir, self)
-            if earlier is not self:
-                earlier.free_states()
-            _LAST_TRAINED[config.model_dir] = self
+            _LAST_TRAINED.replace(config.model_dir, self)
         with contextlib.ExitStack() as stack:
             with eager_classes(), eager_mode():
                 if trains and config.tf_random_seed is not None:
@@ -141,7 +148,7 @@ class KerasModel(PreparedModel):
             state.restore_early(checkpoint_path, self._just_trained(checkpoint_path))
         program = PredictionProgram(state.adapter, state.model, None)
 
-        def function_of(spec: Nest) -> Any:
+        def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
             with eager_classes():
                 # Not `restored`: the checkpoint may have been deleted since.
                 with state.completed(checkpoint_path), BUILDING:
@@ -150,7 +157,7 @@ class KerasModel(PreparedModel):
                 run = state.loop(program).trace_features(spec)
             names = list(select(run.structured_outputs))
 
-            def function(features: Nest) -> Any:
+            def function(features: Nest) -> dict[str, Nest]:
                 predictions = run(features)
                 return {name: predictions[name].numpy() for name in names}
 
@@ -173,13 +180,13 @@ class KerasModel(PreparedModel):
             )
         with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, config, checkpoint_path) as state:
 
-            def predictions_of(features: Nest) -> Any:
+            def predictions_of(features: Nest) -> dict[str, Nest]:
                 return predict(state.adapter, state.model, state.model.predict_step, features)
 
             # A custom gradient is saved with the tensors that it captures from its own function.
             traced = tf.function(predictions_of, autograph=False)
 
-            def serve(features: Nest) -> Any:
+            def serve(features: Nest) -> dict[str, ExportOutput]:
                 predictions = traced(features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
@@ -219,7 +226,7 @@ class KerasModel(PreparedModel):
 
         After an error in the block, no other run gets it: a failed trace may leave layers and functions half built.
         """
-        kind = _STATES[mode]
+        kind = TrainingState if mode == ModeKeys.TRAIN else EvaluationState
         strategy = _strategy(mode, config)
         _check_scope(strategy)
         idle = self._idle_states[kind.role(checkpoint_path), id(strategy)]
@@ -238,7 +245,9 @@ class KerasModel(PreparedModel):
             raise
         idle.append(state)
 
-    def _new_state(self, kind: type[_State], strategy: tf.distribute.Strategy | None, config: RunConfig) -> _State:
+    def _new_state(
+        self, kind: type[ModelState], strategy: tf.distribute.Strategy | None, config: RunConfig
+    ) -> ModelState:
         with BUILDING:
             return kind(self._source, _without_merging(strategy or tf.distribute.get_strategy()), config)
 
@@ -294,7 +303,7 @@ class KerasModel(PreparedModel):
                 spec = spec._replace(eval_metric_ops=metrics)
         return hook_graph, spec
 
-    def _rename(self, logs: Any) -> dict[str, Any]:
+    def _rename(self, logs: object) -> Logs:
         if not isinstance(logs, dict):
             raise ValueError(f"train_step and test_step must return a dict of names to values, got: {logs!r}")
         logs = _flat(logs)
@@ -316,7 +325,7 @@ class KerasModel(PreparedModel):
         return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
 
 
-def _dataset_for(state: ModelState, input_fn: Callable, **offered: Any) -> Any:
+def _dataset_for(state: ModelState, input_fn: Callable, **offered: object) -> tf.distribute.DistributedDataset:
     """Returns the data of a run, distributed to the replicas of `state`, from the position of its training."""
     return distributed_dataset(state.strategy, input_fn, state.input_position(), **offered)
 
@@ -365,9 +374,9 @@ def _check_scope(strategy: tf.distribute.Strategy | None) -> None:
         )
 
 
-def _flat(logs: Logs) -> dict[str, Any]:
+def _flat(logs: Logs) -> Logs:
     """Flattens nested dicts in `logs`, such as the result of Keras 3's compiled metrics."""
-    flat: dict[str, Any] = {}
+    flat: Logs = {}
     for name, value in logs.items():
         flat |= _flat(value) if isinstance(value, dict) else {name: value}
     return flat

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -17,8 +17,10 @@ from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.keras.model_state import BUILDING
+from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs, tracebacks
+from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -40,7 +42,7 @@ class StepRunner:
         self,
         state: Any,
         program: StepProgram,
-        make_dataset: Callable[[], Iterable],
+        make_dataset: Callable[[], tf.distribute.DistributedDataset],
         config: RunConfig,
         restored: contextlib.AbstractContextManager[None],
         last_step: int | None,
@@ -90,12 +92,12 @@ class StepRunner:
         state.check_variables(self._loop.variables)
 
     @property
-    def batch_structure(self) -> Any:
+    def batch_structure(self) -> Nest:
         """The structure of the program's batch outputs, whose tensors are values of each step."""
         return self._loop.batch_structure
 
     @property
-    def _iterator(self) -> Any:
+    def _iterator(self) -> BatchIterator:
         (iterator,) = self._iterators
         return iterator
 
@@ -110,7 +112,7 @@ class StepRunner:
             self._iterators.append(iter(self._make_dataset()))
             self.global_step = int(self._state.global_step.numpy())
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> dict[str, tf.Tensor]:
         if self._trains:
             self._state.begin_steps()
         loop = self._state.loop(self._program, self._in_single_steps)
@@ -147,7 +149,7 @@ class StepRunner:
         """Sets `global_step` to the steps that an unfinished call has done."""
         self.global_step = int(self._state.global_step.numpy())
 
-    def _log_batch(self, values: dict[str, Any]) -> None:
+    def _log_batch(self, values: dict[str, tf.Tensor]) -> None:
         examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
         log_batch(f"{examples} examples", self._state.strategy.num_replicas_in_sync)
 

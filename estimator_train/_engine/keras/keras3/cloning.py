@@ -89,17 +89,17 @@ def _clone_subclassed(model: keras.Model) -> keras.Model:
     return copy
 
 
-def _clone_layer(layer: layers.Layer) -> Any:
+def _clone_layer(layer: layers.Layer) -> layers.Layer:
     if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
         return _like_lambda(layer, layer.dtype_policy)
     return type(layer).from_config(layer.get_config())
 
 
-def _like_lambda(layer: layers.Layer, policy: Any) -> Any:
+def _like_lambda(layer: layers.Layer, policy: keras.DTypePolicy | dict) -> layers.Layer:
     return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
 
 
-def _copy_trainable(copy: Any, model: keras.Model) -> None:
+def _copy_trainable(copy: keras.Model, model: keras.Model) -> None:
     for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
         ours.trainable = theirs.trainable  # parents come first, because they also freeze their children
     for ours, theirs in zip(copy.weights, model.weights, strict=False):  # a copy may create more when first called
@@ -107,7 +107,7 @@ def _copy_trainable(copy: Any, model: keras.Model) -> None:
             ours.trainable = theirs.trainable
 
 
-def _compile_like(copy: Any, model: keras.Model) -> None:
+def _compile_like(copy: keras.Model, model: keras.Model) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(

@@ -89,7 +89,7 @@ _NOT_IN_CONFIG = {
 }
 
 
-def _copy_arguments(original: Any, copy: Any) -> None:
+def _copy_arguments(original: object, copy: object) -> None:
     """Copies the arguments that configurations lack to `copy`."""
     for kind, names in _NOT_IN_CONFIG.items():
         for name in names if isinstance(original, kind) else ():
@@ -97,7 +97,7 @@ def _copy_arguments(original: Any, copy: Any) -> None:
                 setattr(copy, name, getattr(original, name))
 
 
-def _copy_the_rest(clone: Any, model: keras.Model) -> None:
+def _copy_the_rest(clone: keras.Model, model: keras.Model) -> None:
     """Copies what configurations lack, and freezes the layers that are frozen in `model`.
 
     Raises:
@@ -122,7 +122,7 @@ def _copy_the_rest(clone: Any, model: keras.Model) -> None:
             raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")
 
 
-def _compile_like(clone: Any, model: keras.Model) -> None:
+def _compile_like(clone: keras.Model, model: keras.Model) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras.tf_keras.layer_graph import (
+    Call,
     Segment,
     SubModel,
     calls_within,
@@ -66,7 +66,7 @@ def split(
         return SubModel(model, [Segment(frozen, _ids(cut))], cut), trained
 
 
-def _leading(model: keras.Model, calls: list[Any], effects: dict[Any, str]) -> tuple[list[Any], list[str]]:
+def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) -> tuple[list[Call], list[str]]:
     """Returns the calls of the frozen part, and a list of reasons why it ends there.
 
     `effects`: as returned by `side_effects`.
@@ -101,5 +101,5 @@ def _leading(model: keras.Model, calls: list[Any], effects: dict[Any, str]) -> t
     return frozen, reasons
 
 
-def _ids(objects: Iterable[Any]) -> set[int]:
+def _ids(objects: Iterable[object]) -> set[int]:
     return set(map(id, objects))

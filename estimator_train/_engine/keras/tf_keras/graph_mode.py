@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -25,7 +26,7 @@ def graph_of(model: keras.Model) -> tf.Graph | None:
     return None
 
 
-def initial_weights(model: keras.Model, custom_objects: CustomObjects | None, seed: int | None) -> list[Any]:
+def initial_weights(model: keras.Model, custom_objects: CustomObjects | None, seed: int | None) -> list[np.ndarray]:
     """Returns the weights that the Estimator starts from for `model`, a list of arrays.
 
     They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
@@ -59,7 +60,7 @@ def _as_named_by_v1(metric: Any) -> Any:
     return {"accuracy": "acc", "acc": "acc", "crossentropy": "ce", "ce": "ce"}.get(metric) or keras.metrics.get(metric)
 
 
-def without_graph(optimizer: keras.optimizers.Optimizer) -> Any:
+def without_graph(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
     """Removes references to a graph from `optimizer`, a copy of a tf.compat.v1 optimizer that was used in the graph.
 
     Raises:

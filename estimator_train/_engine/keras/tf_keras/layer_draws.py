@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -14,6 +13,7 @@ from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
+from estimator_train._engine.types import Nest
 
 
 class LayerDraws(StepDraws):
@@ -37,7 +37,7 @@ class LayerDraws(StepDraws):
         self._trace = threading.local()  # MirroredStrategy traces each replica in a thread
         self._generators()
 
-    def _generators(self) -> list[Any]:
+    def _generators(self) -> list[object]:
         """Returns the random generators of the layers that exist, and keeps their seeds, which Keras' draws advance."""
         generators = private_tf_keras.random_generators(layers_within(self._model))
         for generator in generators:
@@ -72,19 +72,21 @@ class LayerDraws(StepDraws):
 class _StepGenerator:
     """Implements the methods of tf.random.Generator that Keras' layers call."""
 
-    def __init__(self, generator: Any, layer_seed: int | None, draws: LayerDraws) -> None:
+    def __init__(self, generator: object, layer_seed: int | None, draws: LayerDraws) -> None:
         self._draws = draws
         self._layer_seed = layer_seed
         self._own = private_tf_keras.own_draws(generator)
 
-    def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32) -> tf.Tensor:
+    def uniform(
+        self, shape: Nest, minval: float = 0, maxval: float | None = None, dtype: tf.DType = tf.float32
+    ) -> tf.Tensor:
         return self._draw("uniform", shape=shape, minval=minval, maxval=maxval, dtype=dtype)
 
-    def normal(self, shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = tf.float32) -> tf.Tensor:
+    def normal(self, shape: Nest, mean: float = 0.0, stddev: float = 1.0, dtype: tf.DType = tf.float32) -> tf.Tensor:
         return self._draw("normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
 
     def truncated_normal(
-        self, shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = tf.float32
+        self, shape: Nest, mean: float = 0.0, stddev: float = 1.0, dtype: tf.DType = tf.float32
     ) -> tf.Tensor:
         return self._draw("truncated_normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
 
@@ -94,7 +96,7 @@ class _StepGenerator:
             return self._own("uniform", shape=[2, count], maxval=tf.int64.max, dtype=tf.int64)
         return tf.random.stateless_uniform([2, count], seed, maxval=tf.int64.max, dtype=tf.int64)
 
-    def _draw(self, kind: str, **arguments: Any) -> tf.Tensor:
+    def _draw(self, kind: str, **arguments: object) -> tf.Tensor:
         seed = self._draws.next_seed(self._layer_seed)
         if seed is None:
             return self._own(kind, **arguments)

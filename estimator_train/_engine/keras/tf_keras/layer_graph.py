@@ -1,19 +1,16 @@
-"""Divides a functional Keras model into sub-models, even inside models that it uses as layers.
-
-A call is a Keras `Node`: a `layer`, its `call_args` and `call_kwargs`, the tensors among these as `keras_inputs`, and
-the `outputs`. Tensors are KerasTensors; sets and dicts contain their ids, because tensors cannot be hashed.
-"""
+"""Divides a functional Keras model into sub-models, even inside models that it uses as layers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from estimator_train._engine.checkpoints.object_based import parts_by_key
 from estimator_train._engine.keras import private_tensorflow
@@ -28,7 +25,25 @@ _READS = (
 )
 
 
-def calls_within(model: keras.Model, option: str) -> tuple[list[Any], list[Any]]:
+class KerasTensor(Protocol):
+    """A symbolic tensor of a functional model; sets and dicts contain its id, because it cannot be hashed."""
+
+    shape: tf.TensorShape
+    dtype: tf.DType
+    node: Call
+
+
+class Call(Protocol):
+    """A call of a layer in a functional model, Keras' `Node`."""
+
+    layer: keras.layers.Layer
+    call_args: tuple
+    call_kwargs: dict[str, Nest]
+    keras_inputs: list[KerasTensor]  # those in the arguments
+    outputs: Nest
+
+
+def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[KerasTensor]]:
     """Returns all calls in a model, in order, and the list of its outputs.
 
     Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
@@ -60,7 +75,7 @@ def is_functional(model: keras.Model) -> bool:
     return type(model) in (private_tf_keras.functional_class(), keras.Sequential)
 
 
-def calls_of(model: keras.Model) -> list[Any]:
+def calls_of(model: keras.Model) -> list[Call]:
     """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
     nodes = [
         node for _, nodes in sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True) for node in nodes
@@ -68,7 +83,7 @@ def calls_of(model: keras.Model) -> list[Any]:
     return [node for node in nodes if not node.is_input]
 
 
-def is_masked(tensor: Any) -> bool:
+def is_masked(tensor: KerasTensor) -> bool:
     """Returns whether a KerasTensor has a mask."""
     return private_tf_keras.keras_mask(tensor) is not None
 
@@ -77,7 +92,9 @@ def _is_graph(layer: keras.layers.Layer) -> bool:
     return is_functional(layer) and bool(layer.inputs)
 
 
-def _call_layers(model: keras.Model, inputs: Any, training: bool | None, calls: list[Any], option: str) -> list[Any]:
+def _call_layers(
+    model: keras.Model, inputs: list[KerasTensor], training: bool | None, calls: list[Call], option: str
+) -> list[KerasTensor]:
     """Calls the layers of a functional model on other KerasTensors; returns the outputs, and adds to the list `calls`.
 
     `training`: the argument with which the outer model calls this one, or None.
@@ -109,20 +126,20 @@ def _has_layers(layer: keras.layers.Layer) -> bool:
     return any(isinstance(part, keras.layers.Layer) for part in parts_by_key(layer).values())
 
 
-def _arguments(call: Any, values: dict[int, Any]) -> tuple[Any, Any]:
+def _arguments(call: Call, values: dict[int, Nest]) -> tuple[tuple, dict[str, Nest]]:
     """Returns (args, kwargs) of a call with its tensors replaced by their `values`, a dict by the tensors' ids."""
     arguments = call.call_args, dict(call.call_kwargs)
     return tf.nest.map_structure(lambda argument: values.get(id(argument), argument), arguments)
 
 
-def _in_order(model: keras.Model, inputs: Any) -> list[Any]:
+def _in_order(model: keras.Model, inputs: Nest) -> list[KerasTensor]:
     """Lists the inputs given to a functional model in the model's order, as Keras does for dicts of input names."""
     if isinstance(inputs, dict) and not isinstance(model.input, dict) and inputs.keys() >= set(model.input_names):
         return [inputs[name] for name in model.input_names]
     return tf.nest.flatten(inputs)
 
 
-def _conform(tensor: Any, model_input: Any, calls: list[Any]) -> Any:
+def _conform(tensor: KerasTensor, model_input: KerasTensor, calls: list[Call]) -> KerasTensor:
     """Reshapes and casts a tensor as Keras does for an input of a functional model; adds to the list `calls`."""
     if not tensor.shape.is_compatible_with(model_input.shape):
         reshape = tf.squeeze if tensor.shape.rank > model_input.shape.rank else tf.expand_dims
@@ -134,7 +151,7 @@ def _conform(tensor: Any, model_input: Any, calls: list[Any]) -> Any:
     return tensor
 
 
-def side_effects(model: keras.Model, calls: list[Any], strategy: tf.distribute.Strategy) -> dict[Any, str]:
+def side_effects(model: keras.Model, calls: list[Call], strategy: tf.distribute.Strategy) -> dict[Call, str]:
     """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
     The calls are traced, but never run, under `strategy`, in whose scope the model was created.
@@ -151,8 +168,8 @@ def side_effects(model: keras.Model, calls: list[Any], strategy: tf.distribute.S
 
 
 def _traced(
-    model: keras.Model, calls: list[Any], strategy: tf.distribute.Strategy
-) -> tuple[dict[Any, list[Any]], dict[Any, bool], dict[str, Any]]:
+    model: keras.Model, calls: list[Call], strategy: tf.distribute.Strategy
+) -> tuple[dict[Call, list[NodeDef]], dict[Call, bool], dict[str, list[NodeDef]]]:
     """Traces the calls in training mode.
 
     Returns three dicts: of calls to their operations, of calls to whether they add to the loss, and of the names of
@@ -195,7 +212,7 @@ def _adds_losses(layer: keras.layers.Layer) -> bool:
     return any(loss is other for loss in losses for other in again)
 
 
-def _stateful_operation(nodes: Iterable[Any], library: dict[str, Any]) -> str | None:
+def _stateful_operation(nodes: Iterable[NodeDef], library: dict[str, list[NodeDef]]) -> str | None:
     """Returns the first operation among `nodes`, and in the functions they call, that changes or depends on state."""
     for node in nodes:
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
@@ -211,7 +228,7 @@ def _stateful_operation(nodes: Iterable[Any], library: dict[str, Any]) -> str | 
 class Segment:
     """Consecutive calls as one Keras model."""
 
-    def __init__(self, calls: list[Any], needed: Iterable[int], recompute: bool = False) -> None:
+    def __init__(self, calls: list[Call], needed: Iterable[int], recompute: bool = False) -> None:
         """`needed`: ids of the tensors to output. `recompute`: whether the backward pass runs the calls again."""
         self.calls = calls
         made = outputs_of(calls)
@@ -221,7 +238,7 @@ class Segment:
         self._recompute = recompute
         self._model = keras.Model(self.inputs, self.outputs)
 
-    def __call__(self, values: dict[int, Any], training: bool | None) -> None:
+    def __call__(self, values: dict[int, Nest], training: bool | None) -> None:
         """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
 
         def run(*tensors: tf.Tensor) -> Nest:
@@ -241,12 +258,12 @@ def _gradients_together(run: Callable) -> Callable:
     """
 
     @tf.custom_gradient
-    def together(*tensors: tf.Tensor) -> Any:
+    def together(*tensors: tf.Tensor) -> tuple[Nest, Callable]:
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             results = run(*tensors)
 
-        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
+        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Nest:
             found = tape.gradient(results, [*tensors, *variables], upstream)
             if any(gradient is not None for gradient in found):
                 found = tf.tuple(found)
@@ -265,7 +282,9 @@ class SubModel(keras.Model):
     optimizer, loss and metrics after `compile_as_whole`.
     """
 
-    def __init__(self, whole: Any, segments: list[Segment], outputs: Any, inputs: list[Any] | None = None) -> None:
+    def __init__(
+        self, whole: keras.Model, segments: list[Segment], outputs: Nest, inputs: list[KerasTensor] | None = None
+    ) -> None:
         """`outputs`: nested tensors. `inputs`: a list of tensors; None means whatever the whole model accepts."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses in it, in the order that the optimizer expects
@@ -283,7 +302,7 @@ class SubModel(keras.Model):
         self._run = run
         self._describe = lambda: _description([call for each in segments for call in each.calls], inputs, outputs)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Nest, training: bool | None = None) -> Nest:
         return self._run(inputs, training)
 
     def compile_as_whole(self) -> None:
@@ -296,7 +315,7 @@ class SubModel(keras.Model):
         return self._describe()
 
 
-def needed_calls(calls: list[Any], needed: Iterable[int]) -> list[Any]:
+def needed_calls(calls: list[Call], needed: Iterable[int]) -> list[Call]:
     """Returns the calls that the tensors with the ids `needed` depend on."""
     needed, kept = set(needed), []
     for call in reversed(calls):
@@ -306,12 +325,12 @@ def needed_calls(calls: list[Any], needed: Iterable[int]) -> list[Any]:
     return kept
 
 
-def outputs_of(calls: Iterable[Any]) -> dict[int, Any]:
+def outputs_of(calls: Iterable[Call]) -> dict[int, KerasTensor]:
     """Returns a dict of the calls' output tensors by their ids."""
     return {id(tensor): tensor for call in calls for tensor in tf.nest.flatten(call.outputs)}
 
 
-def _description(calls: list[Any], inputs: list[Any], outputs: Any) -> str:
+def _description(calls: list[Call], inputs: list[KerasTensor], outputs: Nest) -> str:
     tensors = [*inputs, *outputs_of(calls).values()]
     numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
     names = {id(tensor): f"tensor {number} as {tensor.dtype.name}" for number, tensor in enumerate(tensors)}

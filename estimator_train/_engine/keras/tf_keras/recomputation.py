@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras.tf_keras.layer_graph import (
+    Call,
+    KerasTensor,
     Segment,
     SubModel,
     calls_within,
@@ -46,7 +47,7 @@ def recomputing(model: keras.Model, strategy: tf.distribute.Strategy) -> SubMode
         return sub_model
 
 
-def into_segments(calls: list[Any], outputs: list[Any], not_recomputed: Collection[Any]) -> list[Segment]:
+def into_segments(calls: list[Call], outputs: list[KerasTensor], not_recomputed: Collection[Call]) -> list[Segment]:
     """Groups calls into a list of `Segment`s, which recompute all calls except those in `not_recomputed`.
 
     `outputs`: the tensors used after the last call.
@@ -70,6 +71,6 @@ def into_segments(calls: list[Any], outputs: list[Any], not_recomputed: Collecti
     return segments
 
 
-def _is_floating(call: Any) -> bool:
+def _is_floating(call: Call) -> bool:
     """Whether all tensors are floating-point, as tf.recompute_grad needs: it adds a zero to each of its inputs."""
     return all(tensor.dtype.is_floating for tensor in [*call.keras_inputs, *tf.nest.flatten(call.outputs)])
