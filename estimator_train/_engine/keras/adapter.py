@@ -24,7 +24,7 @@ from estimator_train._engine.keras.protocols import (
 )
 from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 NOT_COMPILED = (
     "The given keras model has not been compiled yet. "
@@ -74,7 +74,7 @@ class Adapter(abc.ABC):
     def _is_compiled(self, model: Model) -> bool:
         """Returns whether `compile` of `model` has been called."""
 
-    def check_trains_on(self, model: Model, strategy: tf.distribute.Strategy) -> None:  # noqa: B027, a default
+    def check_trains_on(self, model: Model, strategy: Strategy) -> None:  # noqa: B027, a default
         """Raises UnsuitableModelError if the replicas of `strategy` cannot train `model`."""
 
     def in_eager_mode(self, model: Model, custom_objects: CustomObjects | None, seed: int | None) -> Model:
@@ -82,12 +82,7 @@ class Adapter(abc.ABC):
         return model
 
     @abc.abstractmethod
-    def clone(
-        self,
-        model: Model,
-        custom_objects: CustomObjects | None,
-        clone_layer: CloneLayer | None = None,
-    ) -> Model:
+    def clone(self, model: Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None) -> Model:
         """Returns a compiled model with the same layers and settings, and new variables.
 
         `clone_layer` makes a layer of the clone from one of `model`; None copies it.
@@ -127,7 +122,7 @@ class Adapter(abc.ABC):
     # Parts of a model
 
     @abc.abstractmethod
-    def recomputing(self, model: Model, strategy: tf.distribute.Strategy) -> Model:
+    def recomputing(self, model: Model, strategy: Strategy) -> Model:
         """Returns a model that trains `model`, but computes most activations again in the backward pass.
 
         Raises:
@@ -135,9 +130,7 @@ class Adapter(abc.ABC):
         """
 
     @abc.abstractmethod
-    def frozen_and_trained(
-        self, model: Model, strategy: tf.distribute.Strategy, recompute: bool
-    ) -> tuple[FrozenPart, Model]:
+    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[FrozenPart, Model]:
         """Returns the part of frozen leading layers and the part after it, which trains; see `recomputing`.
 
         `recompute`: whether the backward pass of the latter recomputes activations.
@@ -181,12 +174,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def build_variables(
-        self,
-        model: Model,
-        strategy: tf.distribute.Strategy,
-        element_spec: Nest,
-        data: Callable[[Nest], Nest],
-        step: str,
+        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
         """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
@@ -229,7 +217,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def run_step(
-        self, model: Model, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest
+        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
     ) -> tuple[Nest, ...]:
         """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 

@@ -14,11 +14,11 @@ from estimator_train._engine.input_fns.order import share_of_pipeline, without_f
 from estimator_train._engine.input_fns.protocols import on_host_and_device, starting_at
 from estimator_train._engine.input_fns.returned import are_arrays, dataset_of_arrays, dataset_of_graph
 from estimator_train._engine.model_fn import ModeKeys
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 
 def distributed_dataset(
-    strategy: tf.distribute.Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: object
+    strategy: Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: object
 ) -> tf.distribute.DistributedDataset:
     """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
 

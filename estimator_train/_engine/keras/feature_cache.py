@@ -24,7 +24,7 @@ from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
 from estimator_train._engine.keras.protocols import FrozenPart
 from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train._engine.types import Nest, Params
+from estimator_train._engine.types import Nest, Params, Strategy
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -52,7 +52,7 @@ class FeatureBatches:
 
     features: FrozenFeatures
     frozen: FrozenPart
-    strategy: tf.distribute.Strategy
+    strategy: Strategy
     held: dict
 
     def starting_at(self, examples: int, seed: int) -> FeatureBatches:
@@ -81,7 +81,7 @@ class FeatureBatches:
         return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
 
 
-def _compiled(frozen: FrozenPart, strategy: tf.distribute.Strategy, local_replicas: int, spec: Nest) -> _Compute:
+def _compiled(frozen: FrozenPart, strategy: Strategy, local_replicas: int, spec: Nest) -> _Compute:
     """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
 
     Each replica in this process computes its share of the batch. `spec` describes the features.

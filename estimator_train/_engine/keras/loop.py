@@ -15,7 +15,7 @@ from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 if TYPE_CHECKING:
     from estimator_train._engine.keras.step_programs import StepProgram
@@ -35,7 +35,7 @@ class Loop:
 
     _counts_on_host = False  # whether a call counts and decides on the host, wherever the model is
 
-    def __init__(self, program: StepProgram, strategy: tf.distribute.Strategy, global_step: tf.Variable | None) -> None:
+    def __init__(self, program: StepProgram, strategy: Strategy, global_step: tf.Variable | None) -> None:
         self._program = program
         self._strategy = strategy
         self._global_step = global_step

@@ -31,17 +31,10 @@ from estimator_train._engine.keras.step_programs import (
     TrainingProgram,
     predict,
 )
-from estimator_train._engine.model_fn import (
-    EstimatorSpec,
-    ModeKeys,
-    PreparedModel,
-    Run,
-    argument_names,
-    metrics_of,
-)
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest, Params
+from estimator_train._engine.types import Nest, Params, SessionRunHook, Strategy
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -113,7 +106,7 @@ class KerasModel(PreparedModel):
         params: Params,
         checkpoint_path: str | None,
         last_step: int | None,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
+        hooks: Sequence[SessionRunHook] = (),
     ) -> Run:
         trains = mode == ModeKeys.TRAIN
         epoch_hooks = [hook for hook in hooks if trains and isinstance(hook, EpochHook)]
@@ -245,19 +238,12 @@ class KerasModel(PreparedModel):
             raise
         idle.append(state)
 
-    def _new_state(
-        self, kind: type[ModelState], strategy: tf.distribute.Strategy | None, config: RunConfig
-    ) -> ModelState:
+    def _new_state(self, kind: type[ModelState], strategy: Strategy | None, config: RunConfig) -> ModelState:
         with BUILDING:
             return kind(self._source, _without_merging(strategy or tf.distribute.get_strategy()), config)
 
     def _program(
-        self,
-        mode: str,
-        state: Any,
-        input_fn: Callable,
-        config: RunConfig,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook],
+        self, mode: str, state: Any, input_fn: Callable, config: RunConfig, hooks: Sequence[SessionRunHook]
     ) -> tuple[StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
@@ -291,7 +277,7 @@ class KerasModel(PreparedModel):
         program: StepProgram,
         steps: StepRunner,
         config: RunConfig,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook],
+        hooks: Sequence[SessionRunHook],
     ) -> tuple[HookGraph, EstimatorSpec]:
         if program.shares_hook_graph and not hooks and not self._metric_fns:
             return state.hook_graph(program, steps.value_specs, config)
@@ -345,7 +331,7 @@ def _check_training(config: RunConfig, epoch_hooks: Sequence[EpochHook]) -> None
         )
 
 
-def _strategy(mode: str, config: RunConfig) -> tf.distribute.Strategy | None:
+def _strategy(mode: str, config: RunConfig) -> Strategy | None:
     """Returns the strategy of a run, or None."""
     if mode == ModeKeys.EVAL and synchronous.spans_workers(config.eval_distribute):
         raise ValueError(
@@ -354,7 +340,7 @@ def _strategy(mode: str, config: RunConfig) -> tf.distribute.Strategy | None:
     return {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
 
 
-def _without_merging(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy:
+def _without_merging(strategy: Strategy) -> Strategy:
     """Replaces a MirroredStrategy over one device, whose only replica would be merged with no others.
 
     XLA cannot compile that on a CPU, nor on a GPU, where TensorFlow sums the gradients of one replica by a collective
@@ -366,7 +352,7 @@ def _without_merging(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy
     return tf.distribute.OneDeviceStrategy(*strategy.extended.worker_devices)
 
 
-def _check_scope(strategy: tf.distribute.Strategy | None) -> None:
+def _check_scope(strategy: Strategy | None) -> None:
     if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
         raise ValueError(
             "train, evaluate and predict cannot run inside the scope() of another strategy than their own; leave the "

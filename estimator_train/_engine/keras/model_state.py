@@ -26,6 +26,7 @@ from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train._engine.session.function_session import HookGraph
+from estimator_train._engine.types import Strategy
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -55,7 +56,7 @@ class ModelState:
     `TrainingState` and `EvaluationState` derive from it.
     """
 
-    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+    def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         self.strategy = strategy
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
@@ -240,7 +241,7 @@ class ModelState:
 class EvaluationState(ModelState):
     """A state that evaluates, predicts and exports."""
 
-    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+    def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
         # its checkpoints, so they keep both, and evaluation uses the averages.
@@ -276,7 +277,7 @@ class TrainingState(ModelState):
       draws: the `StepDraws` of the model's layers.
     """
 
-    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+    def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         self.adapter.check_trains_on(self.model, self.strategy)
         self.adapter.prepare_optimizers(self.model)

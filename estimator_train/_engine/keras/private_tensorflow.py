@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from estimator_train._engine.keras.protocols import BatchIterator
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 v1 = tf.compat.v1
 
@@ -92,7 +92,7 @@ def next_as_optional(iterator: BatchIterator) -> tf.experimental.Optional:
 
 
 def next_on_devices(
-    iterator: tf.distribute.DistributedIterator, strategy: tf.distribute.Strategy
+    iterator: tf.distribute.DistributedIterator, strategy: Strategy
 ) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 

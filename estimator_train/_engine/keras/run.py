@@ -20,7 +20,7 @@ from estimator_train._engine.keras.model_state import BUILDING
 from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs, tracebacks
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, SessionRunHook
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -46,7 +46,7 @@ class StepRunner:
         config: RunConfig,
         restored: contextlib.AbstractContextManager[None],
         last_step: int | None,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
+        hooks: Sequence[SessionRunHook] = (),
     ) -> None:
         """Traces the steps without running them.
 

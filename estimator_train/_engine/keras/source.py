@@ -12,6 +12,7 @@ from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Model
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.types import Strategy
 
 ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -74,7 +75,7 @@ class ModelSource:
         else:
             self._build = lambda precision: adapter.build_with_precision(build, precision)
 
-    def copy(self, strategy: tf.distribute.Strategy, precision: str | None = None) -> Model:
+    def copy(self, strategy: Strategy, precision: str | None = None) -> Model:
         """Returns a compiled copy with its own variables, created in the scope of `strategy`.
 
         `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.

@@ -18,7 +18,7 @@ from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Scaffold, Strategy
 
 
 class StepProgram:
@@ -54,7 +54,7 @@ class StepProgram:
     def batches_per_step(self) -> int:
         return 1
 
-    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
+    def kind_of_loop(self, strategy: Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
         """Returns the class that runs the program's steps over the replicas of `strategy`.
 
         `in_single_steps`: whether each call will run one step, without others to agree with.
@@ -63,7 +63,7 @@ class StepProgram:
             return DevicesLoop
         return SingleSteps if in_single_steps and self.batches_per_step == 1 else Loop
 
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class StepProgram:
         """Returns the tensors and ops of the hook graph that run a step when they are fetched."""
         return [hook_graph.step_op]
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Nest) -> None:
+    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
         """Creates variables before the first step, because tf.function traces a function that creates variables twice.
 
         `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
@@ -84,9 +84,7 @@ class StepProgram:
         """
         raise NotImplementedError
 
-    def run_step(
-        self, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest
-    ) -> tuple[Nest, ...]:
+    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
         """Runs `step` on every replica; see `run_step` of the adapters."""
         return self.adapter.run_step(self.model, strategy, step, batch)
 
@@ -207,7 +205,7 @@ class TrainingProgram(StepProgram):
     def batches_per_step(self) -> int:
         return self.accumulate_steps
 
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         loss = _loss(hook_graph)
         for name, value in hook_graph.model_values.items():
             if value is not loss and value.shape.rank == 0 and value.dtype.is_floating:
@@ -218,7 +216,7 @@ class TrainingProgram(StepProgram):
             hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
         return EstimatorSpec(self.mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Nest) -> None:
+    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
@@ -230,9 +228,7 @@ class TrainingProgram(StepProgram):
             self.model.reset_metrics()
         return logs, {}
 
-    def run_step(
-        self, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest
-    ) -> tuple[Nest, ...]:
+    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
         with self.draws.installed():
             return super().run_step(strategy, step, batch)
 
@@ -312,11 +308,11 @@ class EvaluationProgram(StepProgram):
         self._test_step = _compiled(step, by_xla)
         self._predict_step = _compiled(self.model.predict_step, by_xla)
 
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
         return EstimatorSpec(self.mode, loss=_loss(hook_graph), eval_metric_ops=metrics, scaffold=scaffold)
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Nest) -> None:
+    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
@@ -350,10 +346,10 @@ class PredictionProgram(StepProgram):
     def __post_init__(self) -> None:
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[PredictionLoop]:
+    def kind_of_loop(self, strategy: Strategy, in_single_steps: bool) -> type[PredictionLoop]:
         return PredictionLoop
 
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         return EstimatorSpec(self.mode, predictions=hook_graph.model_values, scaffold=scaffold)
 
     def triggers(self, hook_graph: HookGraph) -> list[tf.Tensor | tf.Operation]:
@@ -367,7 +363,7 @@ class PredictionProgram(StepProgram):
         self.adapter.reset_states(self.model)
 
 
-def _reads_onto_devices(strategy: tf.distribute.Strategy) -> bool:
+def _reads_onto_devices(strategy: Strategy) -> bool:
     """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
     mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
     if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):

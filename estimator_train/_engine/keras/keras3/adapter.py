@@ -20,7 +20,7 @@ from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.private_keras import compile_arguments
 from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Optimizer, Variable
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
@@ -44,7 +44,7 @@ class Keras3Adapter(Adapter):
     def _is_compiled(self, model: Model) -> bool:
         return model.compiled
 
-    def check_trains_on(self, model: Model, strategy: tf.distribute.Strategy) -> None:
+    def check_trains_on(self, model: Model, strategy: Strategy) -> None:
         if self.scales_loss(model) and strategy.num_replicas_in_sync > 1:
             raise UnsuitableModelError(
                 f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
@@ -81,10 +81,10 @@ class Keras3Adapter(Adapter):
 
     # Parts of a model
 
-    def recomputing(self, model: Model, strategy: tf.distribute.Strategy) -> NoReturn:
+    def recomputing(self, model: Model, strategy: Strategy) -> NoReturn:
         _refuse_to_take_apart(model, "recompute")
 
-    def frozen_and_trained(self, model: Model, strategy: tf.distribute.Strategy, recompute: bool) -> NoReturn:
+    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> NoReturn:
         _refuse_to_take_apart(model, "frozen_features")
 
     # Variables and checkpoints
@@ -116,12 +116,7 @@ class Keras3Adapter(Adapter):
         return model.optimizer is not None and model.optimizer.built
 
     def build_variables(
-        self,
-        model: Model,
-        strategy: tf.distribute.Strategy,
-        element_spec: Nest,
-        data: Callable[[Nest], Nest],
-        step: str,
+        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
         is_own = self.is_own_step(model, "test_step") and self.is_own_step(model, step)
         if not is_own and strategy.num_replicas_in_sync == 1:
@@ -186,7 +181,7 @@ class Keras3Adapter(Adapter):
         return cloning.output_names(model)
 
     def run_step(
-        self, model: Model, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest
+        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
     ) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 
@@ -349,9 +344,7 @@ def _build_compiled(model: Model, features: Nest, labels: Nest, predictions: Nes
         private_keras3.compute_output_spec(loss, features, labels, predictions, weights, False)
 
 
-def _build_updated_slots(
-    model: Model, strategy: tf.distribute.Strategy, element_spec: Nest, data: Callable[[Nest], Nest]
-) -> None:
+def _build_updated_slots(model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
     """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
     optimizers = _optimizers(model)
     train_step = private_tensorflow.with_autograph(model.train_step)
@@ -376,9 +369,7 @@ def _build_updated_slots(
             optimizer.build(variables)
 
 
-def _trace_on_replicas(
-    strategy: tf.distribute.Strategy, function: Callable[[Nest], object], element_spec: Nest
-) -> None:
+def _trace_on_replicas(strategy: Strategy, function: Callable[[Nest], object], element_spec: Nest) -> None:
     """Traces a function of a replica's batch without running it."""
 
     @tf.function(autograph=False)
@@ -388,7 +379,7 @@ def _trace_on_replicas(
     on_replicas.get_concrete_function(element_spec)
 
 
-def _symbols(strategy: tf.distribute.Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> Nest:
+def _symbols(strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> Nest:
     """Returns the result of `data` for a replica's batch as KerasTensors, or None if Keras cannot represent it."""
     found: list[Nest] = []
     _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)

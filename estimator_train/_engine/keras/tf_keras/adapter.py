@@ -25,7 +25,7 @@ from estimator_train._engine.keras.tf_keras import (
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
 from estimator_train._engine.keras.tf_keras.layer_draws import LayerDraws
 from estimator_train._engine.keras.tf_keras.layer_graph import SubModel
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 
 class TfKerasAdapter(Adapter):
@@ -72,12 +72,10 @@ class TfKerasAdapter(Adapter):
 
     # Parts of a model
 
-    def recomputing(self, model: Model, strategy: tf.distribute.Strategy) -> Model:
+    def recomputing(self, model: Model, strategy: Strategy) -> Model:
         return recomputation.recomputing(model, strategy)
 
-    def frozen_and_trained(
-        self, model: Model, strategy: tf.distribute.Strategy, recompute: bool
-    ) -> tuple[SubModel, SubModel]:
+    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[SubModel, SubModel]:
         return frozen_layers.split(model, strategy, recompute=recompute)
 
     # Variables and checkpoints
@@ -105,12 +103,7 @@ class TfKerasAdapter(Adapter):
         step_variables.build_slots(model)
 
     def build_variables(
-        self,
-        model: Model,
-        strategy: tf.distribute.Strategy,
-        element_spec: Nest,
-        data: Callable[[Nest], Nest],
-        step: str,
+        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
         if step == "train_step":
             with strategy.scope():
@@ -145,7 +138,7 @@ class TfKerasAdapter(Adapter):
         return model.output_names
 
     def run_step(
-        self, model: Model, strategy: tf.distribute.Strategy, step: Callable[[Nest], tuple], batch: Nest
+        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
     ) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 

@@ -16,7 +16,7 @@ from estimator_train._engine.checkpoints.object_based import parts_by_key
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 # Stateful operations that do not change the state.
 _READS = (
@@ -151,7 +151,7 @@ def _conform(tensor: KerasTensor, model_input: KerasTensor, calls: list[Call]) -
     return tensor
 
 
-def side_effects(model: keras.Model, calls: list[Call], strategy: tf.distribute.Strategy) -> dict[Call, str]:
+def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> dict[Call, str]:
     """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
     The calls are traced, but never run, under `strategy`, in whose scope the model was created.
@@ -168,7 +168,7 @@ def side_effects(model: keras.Model, calls: list[Call], strategy: tf.distribute.
 
 
 def _traced(
-    model: keras.Model, calls: list[Call], strategy: tf.distribute.Strategy
+    model: keras.Model, calls: list[Call], strategy: Strategy
 ) -> tuple[dict[Call, list[NodeDef]], dict[Call, bool], dict[str, list[NodeDef]]]:
     """Traces the calls in training mode.
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 
 def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
@@ -68,9 +68,7 @@ def multiply_momenta_once(nadam: keras.optimizers.Nadam) -> None:
     def multiply(product: tf.Variable) -> None:
         product.assign(product * _momentum(nadam, tf.cast(nadam.iterations + 1, product.dtype)))
 
-    def apply_after_product(
-        distribution: tf.distribute.Strategy, grads_and_vars: Iterable[tuple], **kwargs: object
-    ) -> object:
+    def apply_after_product(distribution: Strategy, grads_and_vars: Iterable[tuple], **kwargs: object) -> object:
         distribution.extended.update(nadam._u_product, multiply, group=False)
         return apply(distribution, grads_and_vars, **kwargs)
 

@@ -21,9 +21,10 @@ from estimator_train._engine.keras.tf_keras.layer_graph import (
     side_effects,
 )
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.types import Strategy
 
 
-def recomputing(model: keras.Model, strategy: tf.distribute.Strategy) -> SubModel:
+def recomputing(model: keras.Model, strategy: Strategy) -> SubModel:
     """Returns a `SubModel` of the whole model that trains identically, but keeps only activations between segments.
 
     n layers make about sqrt(n) segments. Layers whose outputs vary or whose state changes in training, such as Dropout

@@ -9,7 +9,7 @@ import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 _CHOSEN_BY_SHAPES = ("acc", "accuracy", "ce", "crossentropy")
 _GUESSED = (
@@ -25,9 +25,7 @@ def build_slots(model: keras.Model) -> None:
         optimizer.build(model.trainable_variables)
 
 
-def build_metrics(
-    model: keras.Model, strategy: tf.distribute.Strategy, element_spec: Nest, data: Callable[[Nest], Nest]
-) -> None:
+def build_metrics(model: keras.Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
     """Creates the variables of the compiled losses and metrics of a functional `model`.
 
     They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
