@@ -99,7 +99,7 @@ class ModelState:
         kind = program.kind_of_loop(self.strategy, in_single_steps)
         if (program, kind) not in self._loops:
             # A new program, because steps compiled by an equal one have Normalization statistics as constants.
-            new = dataclasses.replace(program)  # type: ignore[type-var]
+            new = dataclasses.replace(program)
             self._loops[new, kind] = kind(new, self.strategy, self.global_step if program.trains else None)
         return self._loops[program, kind]
 

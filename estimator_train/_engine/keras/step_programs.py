@@ -21,6 +21,7 @@ from estimator_train._engine.session.function_session import HookGraph
 from estimator_train._engine.types import Nest, Scaffold, Strategy
 
 
+@dataclasses.dataclass(unsafe_hash=True)
 class StepProgram:
     """Defines what a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for each run.
 
@@ -144,9 +145,6 @@ class TrainingProgram(StepProgram):
       keeps_each_step: see `StepProgram`.
     """
 
-    adapter: Adapter
-    model: Model
-    preprocess: Callable | None
     rename: Callable
     trained_examples: tf.Variable = dataclasses.field(compare=False)
     draws: StepDraws = dataclasses.field(compare=False)
@@ -287,9 +285,6 @@ class EvaluationProgram(StepProgram):
       replicas: see `TrainingProgram`.
     """
 
-    adapter: Adapter
-    model: Model
-    preprocess: Callable | None
     rename: Callable
     parts: tuple[str, ...] = ()
     replicas: int = 1
@@ -336,10 +331,6 @@ class EvaluationProgram(StepProgram):
 @dataclasses.dataclass(unsafe_hash=True)
 class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
-
-    adapter: Adapter
-    model: Model
-    preprocess: Callable | None
 
     mode = ModeKeys.PREDICT
 

@@ -18,7 +18,7 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Optimizer, Variable
+from estimator_train._engine.keras.protocols import CustomObjects, Lookup, Optimizer, Variable
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 from estimator_train._engine.types import Nest, Strategy
 
@@ -59,17 +59,10 @@ class Keras3Adapter(Adapter):
                     "instead."
                 )
 
-    def clone(self, model: Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None) -> Model:
-        return cloning.clone(model, custom_objects, clone_layer)
-
-    def clone_layer_with(self, model: Model, precision: str) -> CloneLayer:
-        return cloning.clone_layer_with(model, precision)
-
-    def build_with_precision(self, build: Callable[[], Model], precision: str | None) -> Model:
-        return cloning.build_with_precision(build, precision)
-
-    def scales_loss(self, model: Model) -> bool:
-        return cloning.scales_loss(model)
+    clone = staticmethod(cloning.clone)
+    clone_layer_with = staticmethod(cloning.clone_layer_with)
+    build_with_precision = staticmethod(cloning.build_with_precision)
+    scales_loss = staticmethod(cloning.scales_loss)
 
     def scale_loss(self, model: Model) -> None:
         if not self.scales_loss(model):
@@ -177,8 +170,7 @@ class Keras3Adapter(Adapter):
         inputs = getattr(model, "inputs", None) or ()
         return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
 
-    def output_names(self, model: Model) -> list[str] | None:
-        return cloning.output_names(model)
+    output_names = staticmethod(cloning.output_names)
 
     def run_step(
         self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest

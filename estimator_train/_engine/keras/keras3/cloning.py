@@ -161,7 +161,7 @@ def scales_loss(model: keras.Model) -> bool:
 
 
 def clone_layer_with(model: keras.Model, precision: str) -> CloneLayer:
-    """Does the same as `mixed_precision.clone_layer`."""
+    """See `Adapter.clone_layer_with`."""
     outputs = set(output_names(model) or ())
 
     def clone_layer(layer: keras.layers.Layer) -> keras.layers.Layer:
@@ -175,7 +175,7 @@ def clone_layer_with(model: keras.Model, precision: str) -> CloneLayer:
 
 
 def build_with_precision(build: Callable[[], keras.Model], precision: str | None) -> keras.Model:
-    """Does the same as `mixed_precision.build`."""
+    """See `Adapter.build_with_precision`."""
     before = keras.config.dtype_policy()
     try:
         if precision is not None:

@@ -13,7 +13,7 @@ from tf_keras import Model, layers
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Optimizer, Variable
+from estimator_train._engine.keras.protocols import CustomObjects, Lookup, Optimizer, Variable
 from estimator_train._engine.keras.tf_keras import (
     cloning,
     frozen_layers,
@@ -24,7 +24,6 @@ from estimator_train._engine.keras.tf_keras import (
 )
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
 from estimator_train._engine.keras.tf_keras.layer_draws import LayerDraws
-from estimator_train._engine.keras.tf_keras.layer_graph import SubModel
 from estimator_train._engine.types import Nest, Strategy
 
 
@@ -42,23 +41,14 @@ class TfKerasAdapter(Adapter):
     def _is_compiled(self, model: Model) -> bool:
         return bool(model.optimizer)
 
-    def in_eager_mode(self, model: Model, custom_objects: CustomObjects | None, seed: int | None) -> Model:
-        return cloning.in_eager_mode(model, custom_objects, seed)
-
-    def clone(self, model: Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None) -> Model:
-        return cloning.clone(model, custom_objects, clone_layer)
-
-    def clone_layer_with(self, model: Model, precision: str) -> CloneLayer:
-        return mixed_precision.clone_layer(model, precision)
-
-    def build_with_precision(self, build: Callable[[], Model], precision: str | None) -> Model:
-        return mixed_precision.build(build, precision)
+    in_eager_mode = staticmethod(cloning.in_eager_mode)
+    clone = staticmethod(cloning.clone)
+    clone_layer_with = staticmethod(mixed_precision.clone_layer_with)
+    build_with_precision = staticmethod(mixed_precision.build_with_precision)
+    scale_loss = staticmethod(mixed_precision.scale_loss)
 
     def scales_loss(self, model: Model) -> bool:
         return isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer)
-
-    def scale_loss(self, model: Model) -> None:
-        mixed_precision.scale_loss(model)
 
     def lookups(self, model: Model) -> list[Lookup]:
         kinds = layers.StringLookup, layers.IntegerLookup
@@ -72,11 +62,8 @@ class TfKerasAdapter(Adapter):
 
     # Parts of a model
 
-    def recomputing(self, model: Model, strategy: Strategy) -> Model:
-        return recomputation.recomputing(model, strategy)
-
-    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[SubModel, SubModel]:
-        return frozen_layers.split(model, strategy, recompute=recompute)
+    recomputing = staticmethod(recomputation.recomputing)
+    frozen_and_trained = staticmethod(frozen_layers.split)
 
     # Variables and checkpoints
 
@@ -176,8 +163,7 @@ class TfKerasAdapter(Adapter):
             rate = rate(optimizer.iterations - 1)
         return None if rate is None else tf.cast(rate, tf.float32)
 
-    def draws(self, model: Model, trained_examples: tf.Variable, run_seed: tf.Variable) -> LayerDraws:
-        return LayerDraws(model, trained_examples, run_seed)
+    draws = staticmethod(LayerDraws)
 
     def reset_states(self, model: Model) -> None:
         for layer in layers_within(model):

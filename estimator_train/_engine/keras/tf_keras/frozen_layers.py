@@ -22,7 +22,7 @@ from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 from estimator_train._engine.types import Strategy
 
 
-def split(model: keras.Model, strategy: Strategy, *, recompute: bool = False) -> tuple[SubModel, SubModel]:
+def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tuple[SubModel, SubModel]:
     """Splits a compiled model into two `SubModel`s, frozen and trained; the first's outputs are the second's inputs.
 
     The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,

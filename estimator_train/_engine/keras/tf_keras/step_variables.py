@@ -26,16 +26,10 @@ def build_slots(model: keras.Model) -> None:
 
 
 def build_metrics(model: keras.Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
-    """Creates the variables of the compiled losses and metrics of a functional `model`.
+    """Creates the variables of the compiled losses and metrics of a functional `model`; see `Adapter.build_variables`.
 
     They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
     predictions.
-
-    Args:
-      model: the Keras model.
-      strategy: the strategy in whose scope it was created.
-      element_spec: the `tf.TypeSpec` of the batches of all replicas.
-      data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
     """
     if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
         return
