@@ -16,6 +16,7 @@ from estimator_train._engine.keras.protocols import (
     CloneLayer,
     CustomObjects,
     FrozenPart,
+    Layer,
     Logs,
     Lookup,
     Model,
@@ -77,6 +78,10 @@ class Adapter(abc.ABC):
     def check_trains_on(self, model: Model, strategy: Strategy) -> None:  # noqa: B027, a default
         """Raises UnsuitableModelError if the replicas of `strategy` cannot train `model`."""
 
+    @abc.abstractmethod
+    def layers_within(self, model: Model) -> list[Layer]:
+        """Returns a list of all layers in `model`, and in these."""
+
     def in_eager_mode(self, model: Model, custom_objects: CustomObjects | None, seed: int | None) -> Model:
         """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
         return model
@@ -112,9 +117,10 @@ class Adapter(abc.ABC):
           UnsuitableModelError: the optimizer cannot scale it.
         """
 
-    @abc.abstractmethod
     def lookups(self, model: Model) -> list[Lookup]:
         """Returns a list of the layers of `model` that have vocabularies."""
+        kinds = self.keras.layers.StringLookup, self.keras.layers.IntegerLookup
+        return [layer for layer in self.layers_within(model) if isinstance(layer, kinds)]
 
     def prepare_optimizers(self, model: Model) -> None:  # noqa: B027, a default
         """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
@@ -138,9 +144,9 @@ class Adapter(abc.ABC):
 
     # Variables and checkpoints
 
-    @abc.abstractmethod
     def is_built(self, model: Model) -> bool:
         """Returns whether `model` and all its layers have created their variables."""
+        return model.built and all(layer.built for layer in self.layers_within(model))
 
     @abc.abstractmethod
     def saved_parts(self, model: Model) -> SavedParts:
@@ -260,7 +266,7 @@ class Adapter(abc.ABC):
         return self.metrics(model, data, predictions), predictions
 
     @abc.abstractmethod
-    def learning_rate(self, optimizer: Optimizer) -> tf.Tensor | None:
+    def learning_rate(self, optimizer: Optimizer | None) -> tf.Tensor | None:
         """Returns the learning rate of the last update, a float32 scalar, or None if unknown, as for v1 optimizers."""
 
     def draws(self, model: Model, trained_examples: tf.Variable, run_seed: tf.Variable) -> StepDraws:

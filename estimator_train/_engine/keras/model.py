@@ -91,9 +91,8 @@ class KerasModel(PreparedModel):
         # By role and strategy, those that no run uses.
         self._idle_states: dict[tuple[str, int], list] = collections.defaultdict(list)
         self._trained: ModelState | None = None  # the state of the last training
-        self._just_saved: tuple[str | None, int] | None = (
-            None  # the path of its checkpoint, and the thread in which it waits
-        )
+        # The path of its checkpoint, and the thread in which it waits.
+        self._just_saved: tuple[str | None, int] | None = None
 
     def with_metrics(self, metric_fn: Callable) -> KerasModel:
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
@@ -300,9 +299,8 @@ class KerasModel(PreparedModel):
         if self._metric_names_map is None:
             return dict(logs)
         metrics = logs.keys() - {"loss"}
-        losses = {
-            name for name in metrics if name.endswith("_loss")
-        }  # losses of outputs, which tf.estimator did not report
+        # Losses of outputs, which tf.estimator did not report.
+        losses = {name for name in metrics if name.endswith("_loss")}
         if not metrics - losses <= self._metric_names_map.keys() <= metrics:
             raise ValueError(
                 f"metric_names_map must have every compiled metric, {sorted(metrics)}, and no other key; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -27,8 +27,6 @@ class Optimizer(Protocol):
 
     iterations: tf.Variable
 
-    def apply_gradients(self, grads_and_vars: Iterable[tuple[tf.Tensor, Variable]]) -> object: ...
-
 
 class Layer(Protocol):
     """A layer or model."""
@@ -50,26 +48,21 @@ class Lookup(Layer, Protocol):
     idf_weights: tf.Variable
 
     def get_vocabulary(self, *, include_special_tokens: bool) -> list[str | int]: ...
-
     def set_vocabulary(self, vocabulary: Sequence[str | int], idf_weights: np.ndarray | None = None) -> None: ...
 
 
 class Model(Layer, Protocol):
     """A compiled model."""
 
-    optimizer: Optimizer
+    optimizer: Optimizer | None
     loss: object
     jit_compile: bool
     run_eagerly: bool
 
     def train_step(self, data: Nest) -> Logs: ...
-
     def test_step(self, data: Nest) -> Logs: ...
-
     def predict_step(self, data: Nest) -> Nest: ...
-
     def compute_metrics(self, x: Nest, y: Nest, y_pred: Nest, sample_weight: Nest) -> Logs: ...
-
     def reset_metrics(self) -> None: ...
 
 
@@ -86,5 +79,4 @@ class BatchIterator(Protocol):
     element_spec: Nest  # of tf.TypeSpecs
 
     def get_next(self) -> Nest: ...
-
     def get_next_as_optional(self) -> tf.experimental.Optional: ...

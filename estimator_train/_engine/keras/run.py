@@ -185,6 +185,5 @@ class StepRunner:
         for every, first in logged if has_log_lines else ():
             if every:
                 counts.append(int(every) - (done - first) % int(every))
-        return math.ceil(min(*counts, _MANY)), max(
-            _AUTOMATIC_SECONDS - self._step_seconds, 0
-        ) if is_automatic else _LONG
+        seconds = max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
+        return math.ceil(min(*counts, _MANY)), seconds

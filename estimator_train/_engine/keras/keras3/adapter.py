@@ -18,7 +18,7 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.keras.protocols import CustomObjects, Lookup, Optimizer, Variable
+from estimator_train._engine.keras.protocols import CustomObjects, Optimizer, Variable
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 from estimator_train._engine.types import Nest, Strategy
 
@@ -59,6 +59,7 @@ class Keras3Adapter(Adapter):
                     "instead."
                 )
 
+    layers_within = staticmethod(cloning.all_layers)
     clone = staticmethod(cloning.clone)
     clone_layer_with = staticmethod(cloning.clone_layer_with)
     build_with_precision = staticmethod(cloning.build_with_precision)
@@ -67,10 +68,6 @@ class Keras3Adapter(Adapter):
     def scale_loss(self, model: Model) -> None:
         if not self.scales_loss(model):
             model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
-
-    def lookups(self, model: Model) -> list[Lookup]:
-        kinds = keras.layers.StringLookup, keras.layers.IntegerLookup
-        return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
 
     # Parts of a model
 
@@ -81,9 +78,6 @@ class Keras3Adapter(Adapter):
         _refuse_to_take_apart(model, "frozen_features")
 
     # Variables and checkpoints
-
-    def is_built(self, model: Model) -> bool:
-        return all(layer.built for layer in all_layers(model))
 
     def saved_parts(self, model: Model) -> SavedParts:
         root = _tree(model)
@@ -211,7 +205,7 @@ class Keras3Adapter(Adapter):
     def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
-    def learning_rate(self, optimizer: Optimizer) -> tf.Tensor | None:
+    def learning_rate(self, optimizer: Optimizer | None) -> tf.Tensor | None:
         if optimizer is None:
             return None
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)

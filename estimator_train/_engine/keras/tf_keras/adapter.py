@@ -9,11 +9,12 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 from tf_keras import Model, layers
+from tf_keras.optimizers import Optimizer
 
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import CustomObjects, Lookup, Optimizer, Variable
+from estimator_train._engine.keras.protocols import CustomObjects, Variable
 from estimator_train._engine.keras.tf_keras import (
     cloning,
     frozen_layers,
@@ -41,6 +42,7 @@ class TfKerasAdapter(Adapter):
     def _is_compiled(self, model: Model) -> bool:
         return bool(model.optimizer)
 
+    layers_within = staticmethod(cloning.layers_within)
     in_eager_mode = staticmethod(cloning.in_eager_mode)
     clone = staticmethod(cloning.clone)
     clone_layer_with = staticmethod(mixed_precision.clone_layer_with)
@@ -49,10 +51,6 @@ class TfKerasAdapter(Adapter):
 
     def scales_loss(self, model: Model) -> bool:
         return isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer)
-
-    def lookups(self, model: Model) -> list[Lookup]:
-        kinds = layers.StringLookup, layers.IntegerLookup
-        return [layer for layer in layers_within(model) if isinstance(layer, kinds)]
 
     def prepare_optimizers(self, model: Model) -> None:
         for optimizer in _optimizers(model):
@@ -66,9 +64,6 @@ class TfKerasAdapter(Adapter):
     frozen_and_trained = staticmethod(frozen_layers.split)
 
     # Variables and checkpoints
-
-    def is_built(self, model: Model) -> bool:
-        return model.built and all(layer.built for layer in layers_within(model))
 
     def saved_parts(self, model: Model) -> SavedParts:
         parts = (model, *parts_by_key(model).values())

@@ -18,9 +18,9 @@ from estimator_train._engine.keras.tf_keras import graph_mode, placement, privat
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def layers_within(layer: layers.Layer) -> list[layers.Layer]:
-    """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
-    return [part for part in object_based.parts_by_key(layer).values() if isinstance(part, layers.Layer)]
+def layers_within(model: keras.Model) -> list[layers.Layer]:
+    """Returns a list of all layers within a tf_keras model; `submodules` fails for an LSTM with dropout."""
+    return [part for part in object_based.parts_by_key(model).values() if isinstance(part, layers.Layer)]
 
 
 def clone(
