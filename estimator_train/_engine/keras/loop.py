@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+# What the steps of a call return, see `Loop._steps`, and what a tf.while_loop over them carries, the condition first.
+Results: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]
+Carried: TypeAlias = tuple[tf.Tensor, Nest, tf.Tensor, "_Totals"]
 
 
 class Loop:
@@ -106,9 +109,7 @@ class Loop:
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
 
-    def _steps(
-        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         """Returns the numbers of steps done and of their examples, the seconds of waiting, and how many wish to save.
 
         A step must only start if there is data, because ops that need none, such as counting the optimizer's
@@ -130,7 +131,7 @@ class Loop:
 
     def _step(
         self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
-    ) -> tuple[tf.Tensor, Nest, tf.Tensor, _Totals]:
+    ) -> Carried:
         optional, *examples_of_all = batch
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
@@ -140,12 +141,10 @@ class Loop:
 
     def _accumulated_step(
         self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
-    ) -> tuple[tf.Tensor, Nest, tf.Tensor, _Totals]:
+    ) -> Carried:
         batches_per_step = self._program.batches_per_step
 
-        def run_batch(
-            _: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals
-        ) -> tuple[tf.Tensor, Nest, tf.Tensor, _Totals]:
+        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Carried:
             optional, *examples_of_all = batch
             taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
             batches += 1
@@ -297,9 +296,7 @@ class Loop:
 class SingleSteps(Loop):
     """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
-    def _steps(
-        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
             batch = private_tensorflow.next_as_optional(iterator)
@@ -327,14 +324,10 @@ class DevicesLoop(Loop):
 
     _counts_on_host = True
 
-    def _steps(
-        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
 
-        def take(
-            done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, _Totals]:
+        def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
             with tf.control_dependencies([totals.now]):
                 more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
             with tf.control_dependencies([more]):
@@ -349,9 +342,7 @@ class DevicesLoop(Loop):
             taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
             return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
-        def step(
-            _: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, _Totals]:
+        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
             if per_step == 1:
                 more, batches, saves, totals = take(done, none, saves, totals)
             else:

@@ -72,7 +72,7 @@ class KerasModel(PreparedModel):
     Separate copies of the model are used for training, for evaluation and prediction from checkpoints, and, in the
     given state, for evaluation before training. Each strategy has its own copies, and so does each of several runs at
     the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel,
-    or until another one is trained in the same directory: a notebook keeps the Estimators of a cell that is run again.
+    or until another one is trained in the same directory; see `_LastTrained`.
     """
 
     has_initial_values = True

@@ -63,9 +63,7 @@ def optimizer_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Var
     return list(optimizer._variables)
 
 
-def learning_rate_or_schedule(
-    optimizer: keras.optimizers.Optimizer,
-) -> keras.Variable | keras.optimizers.schedules.LearningRateSchedule:
+def learning_rate_or_schedule(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the learning rate variable of a Keras 3 optimizer, or its schedule, which `learning_rate` lacks."""
     return optimizer._learning_rate
 
