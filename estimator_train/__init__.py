@@ -52,7 +52,7 @@ _HOMES = {
         "_engine.model_fn": "EstimatorSpec ModeKeys",
         "canned.parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
         "run_config": "RunConfig",
-        "_engine.keras.devices.split": "split_over",
+        "_engine.keras.tf_keras.split": "split_over",
         "training": "EvalSpec TrainSpec train_and_evaluate",
         "_engine.graph.warm_start": "VocabInfo WarmStartSettings",
     }.items()

@@ -13,7 +13,6 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps, kind_of_loop
-from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
@@ -31,7 +30,7 @@ def compiled(**arguments):
 def training(model, **options):
     examples, seed = tf.Variable(0, dtype=tf.int64), tf.Variable(5, dtype=tf.int64)
     adapter = adapter_of(model)
-    draws = StepDraws(adapter, model, examples, seed)
+    draws = adapter.draws(model, examples, seed)
     return TrainingProgram(adapter, model, None, dict, examples, draws, **options)
 
 

@@ -7,7 +7,7 @@ import tf_keras as keras
 from tensorflow.python.eager import context
 
 import estimator_train as et
-from estimator_train._engine.keras.parts.recomputation import recomputing
+from estimator_train._engine.keras.tf_keras.recomputation import recomputing
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 layers = keras.layers

@@ -1,25 +1,22 @@
-"""Divides a functional Keras model into sub-models, even inside models that it uses as layers.
-
-A call is a Keras `Node`: a `layer`, its `call_args` and `call_kwargs`, the tensors among these as `keras_inputs`, and
-the `outputs`. Tensors are KerasTensors; sets and dicts contain their ids, because tensors cannot be hashed.
-"""
+"""Divides a functional Keras model into sub-models, even inside models that it uses as layers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from estimator_train._engine.checkpoints.object_based import parts_by_key
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 # Stateful operations that do not change the state.
 _READS = (
@@ -28,7 +25,25 @@ _READS = (
 )
 
 
-def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
+class KerasTensor(Protocol):
+    """A symbolic tensor of a functional model; sets and dicts contain its id, because it cannot be hashed."""
+
+    shape: tf.TensorShape
+    dtype: tf.DType
+    node: Call
+
+
+class Call(Protocol):
+    """A call of a layer in a functional model, Keras' `Node`."""
+
+    layer: keras.layers.Layer
+    call_args: tuple
+    call_kwargs: dict[str, Nest]
+    keras_inputs: list[KerasTensor]  # those in the arguments
+    outputs: Nest
+
+
+def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[KerasTensor]]:
     """Returns all calls in a model, in order, and the list of its outputs.
 
     Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
@@ -41,11 +56,6 @@ def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
     Raises:
       UnsuitableModelError: If the model is of a custom class, or does not know its input.
     """
-    if not isinstance(model, keras.Model):
-        raise UnsuitableModelError(
-            f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without "
-            f"{option}, or build it with tf_keras."
-        )
     if not is_functional(model):
         raise UnsuitableModelError(
             f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models "
@@ -60,12 +70,12 @@ def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
     return calls, _call_layers(model, model.inputs, None, calls, option)
 
 
-def is_functional(model: Any) -> bool:
+def is_functional(model: keras.Model) -> bool:
     """Returns whether a model is functional or Sequential, and not of a custom class."""
     return type(model) in (private_tf_keras.functional_class(), keras.Sequential)
 
 
-def calls_of(model: Any) -> list[Any]:
+def calls_of(model: keras.Model) -> list[Call]:
     """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
     nodes = [
         node for _, nodes in sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True) for node in nodes
@@ -73,16 +83,18 @@ def calls_of(model: Any) -> list[Any]:
     return [node for node in nodes if not node.is_input]
 
 
-def is_masked(tensor: Any) -> bool:
+def is_masked(tensor: KerasTensor) -> bool:
     """Returns whether a KerasTensor has a mask."""
     return private_tf_keras.keras_mask(tensor) is not None
 
 
-def _is_graph(layer: Any) -> bool:
+def _is_graph(layer: keras.layers.Layer) -> bool:
     return is_functional(layer) and bool(layer.inputs)
 
 
-def _call_layers(model: Any, inputs: Any, training: bool | None, calls: list[Any], option: str) -> list[Any]:
+def _call_layers(
+    model: keras.Model, inputs: list[KerasTensor], training: bool | None, calls: list[Call], option: str
+) -> list[KerasTensor]:
     """Calls the layers of a functional model on other KerasTensors; returns the outputs, and adds to the list `calls`.
 
     `training`: the argument with which the outer model calls this one, or None.
@@ -110,24 +122,24 @@ def _call_layers(model: Any, inputs: Any, training: bool | None, calls: list[Any
     return [tensors[id(output)] for output in model.outputs]
 
 
-def _has_layers(layer: Any) -> bool:
+def _has_layers(layer: keras.layers.Layer) -> bool:
     return any(isinstance(part, keras.layers.Layer) for part in parts_by_key(layer).values())
 
 
-def _arguments(call: Any, values: dict[int, Any]) -> tuple[Any, Any]:
+def _arguments(call: Call, values: dict[int, Nest]) -> tuple[tuple, dict[str, Nest]]:
     """Returns (args, kwargs) of a call with its tensors replaced by their `values`, a dict by the tensors' ids."""
     arguments = call.call_args, dict(call.call_kwargs)
     return tf.nest.map_structure(lambda argument: values.get(id(argument), argument), arguments)
 
 
-def _in_order(model: Any, inputs: Any) -> list[Any]:
+def _in_order(model: keras.Model, inputs: Nest) -> list[KerasTensor]:
     """Lists the inputs given to a functional model in the model's order, as Keras does for dicts of input names."""
     if isinstance(inputs, dict) and not isinstance(model.input, dict) and inputs.keys() >= set(model.input_names):
         return [inputs[name] for name in model.input_names]
     return tf.nest.flatten(inputs)
 
 
-def _conform(tensor: Any, model_input: Any, calls: list[Any]) -> Any:
+def _conform(tensor: KerasTensor, model_input: KerasTensor, calls: list[Call]) -> KerasTensor:
     """Reshapes and casts a tensor as Keras does for an input of a functional model; adds to the list `calls`."""
     if not tensor.shape.is_compatible_with(model_input.shape):
         reshape = tf.squeeze if tensor.shape.rank > model_input.shape.rank else tf.expand_dims
@@ -139,7 +151,7 @@ def _conform(tensor: Any, model_input: Any, calls: list[Any]) -> Any:
     return tensor
 
 
-def side_effects(model: Any, calls: list[Any], strategy: tf.distribute.Strategy) -> dict[Any, str]:
+def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> dict[Call, str]:
     """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
     The calls are traced, but never run, under `strategy`, in whose scope the model was created.
@@ -156,8 +168,8 @@ def side_effects(model: Any, calls: list[Any], strategy: tf.distribute.Strategy)
 
 
 def _traced(
-    model: Any, calls: list[Any], strategy: tf.distribute.Strategy
-) -> tuple[dict[Any, list[Any]], dict[Any, bool], dict[str, Any]]:
+    model: keras.Model, calls: list[Call], strategy: Strategy
+) -> tuple[dict[Call, list[NodeDef]], dict[Call, bool], dict[str, list[NodeDef]]]:
     """Traces the calls in training mode.
 
     Returns three dicts: of calls to their operations, of calls to whether they add to the loss, and of the names of
@@ -191,7 +203,7 @@ def _traced(
     return nodes, adds_losses, {function.signature.name: function.node_def for function in functions}
 
 
-def _adds_losses(layer: Any) -> bool:
+def _adds_losses(layer: keras.layers.Layer) -> bool:
     """Returns whether the layer's last call has added to the loss.
 
     Each access recomputes weight penalties, but returns the same tensor for a loss that a call has added.
@@ -200,7 +212,7 @@ def _adds_losses(layer: Any) -> bool:
     return any(loss is other for loss in losses for other in again)
 
 
-def _stateful_operation(nodes: Iterable[Any], library: dict[str, Any]) -> str | None:
+def _stateful_operation(nodes: Iterable[NodeDef], library: dict[str, list[NodeDef]]) -> str | None:
     """Returns the first operation among `nodes`, and in the functions they call, that changes or depends on state."""
     for node in nodes:
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
@@ -216,7 +228,7 @@ def _stateful_operation(nodes: Iterable[Any], library: dict[str, Any]) -> str | 
 class Segment:
     """Consecutive calls as one Keras model."""
 
-    def __init__(self, calls: list[Any], needed: Iterable[int], recompute: bool = False) -> None:
+    def __init__(self, calls: list[Call], needed: Iterable[int], recompute: bool = False) -> None:
         """`needed`: ids of the tensors to output. `recompute`: whether the backward pass runs the calls again."""
         self.calls = calls
         made = outputs_of(calls)
@@ -226,7 +238,7 @@ class Segment:
         self._recompute = recompute
         self._model = keras.Model(self.inputs, self.outputs)
 
-    def __call__(self, values: dict[int, Any], training: bool | None) -> None:
+    def __call__(self, values: dict[int, Nest], training: bool | None) -> None:
         """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
 
         def run(*tensors: tf.Tensor) -> Nest:
@@ -246,12 +258,12 @@ def _gradients_together(run: Callable) -> Callable:
     """
 
     @tf.custom_gradient
-    def together(*tensors: tf.Tensor) -> Any:
+    def together(*tensors: tf.Tensor) -> tuple[Nest, Callable]:
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             results = run(*tensors)
 
-        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
+        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Nest:
             found = tape.gradient(results, [*tensors, *variables], upstream)
             if any(gradient is not None for gradient in found):
                 found = tf.tuple(found)
@@ -270,7 +282,9 @@ class SubModel(keras.Model):
     optimizer, loss and metrics after `compile_as_whole`.
     """
 
-    def __init__(self, whole: Any, segments: list[Segment], outputs: Any, inputs: list[Any] | None = None) -> None:
+    def __init__(
+        self, whole: keras.Model, segments: list[Segment], outputs: Nest, inputs: list[KerasTensor] | None = None
+    ) -> None:
         """`outputs`: nested tensors. `inputs`: a list of tensors; None means whatever the whole model accepts."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses in it, in the order that the optimizer expects
@@ -288,7 +302,7 @@ class SubModel(keras.Model):
         self._run = run
         self._describe = lambda: _description([call for each in segments for call in each.calls], inputs, outputs)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Nest, training: bool | None = None) -> Nest:
         return self._run(inputs, training)
 
     def compile_as_whole(self) -> None:
@@ -301,7 +315,7 @@ class SubModel(keras.Model):
         return self._describe()
 
 
-def needed_calls(calls: list[Any], needed: Iterable[int]) -> list[Any]:
+def needed_calls(calls: list[Call], needed: Iterable[int]) -> list[Call]:
     """Returns the calls that the tensors with the ids `needed` depend on."""
     needed, kept = set(needed), []
     for call in reversed(calls):
@@ -311,12 +325,12 @@ def needed_calls(calls: list[Any], needed: Iterable[int]) -> list[Any]:
     return kept
 
 
-def outputs_of(calls: Iterable[Any]) -> dict[int, Any]:
+def outputs_of(calls: Iterable[Call]) -> dict[int, KerasTensor]:
     """Returns a dict of the calls' output tensors by their ids."""
     return {id(tensor): tensor for call in calls for tensor in tf.nest.flatten(call.outputs)}
 
 
-def _description(calls: list[Any], inputs: list[Any], outputs: Any) -> str:
+def _description(calls: list[Call], inputs: list[KerasTensor], outputs: Nest) -> str:
     tensors = [*inputs, *outputs_of(calls).values()]
     numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
     names = {id(tensor): f"tensor {number} as {tensor.dtype.name}" for number, tensor in enumerate(tensors)}

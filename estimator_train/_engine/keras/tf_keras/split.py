@@ -5,14 +5,13 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.tf_keras import placement
+from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
 
 
 def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:
@@ -43,13 +42,11 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
     _check_there(devices.values() if isinstance(devices, Mapping) else devices)
     places = _by_name(model, devices) if isinstance(devices, Mapping) else balance(model, devices)
-    source = ModelSource(
-        adapter_of(model), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name])
-    )
+    source = ModelSource(TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
     return source.copy(tf.distribute.get_strategy())
 
 
-def balance(model: Any, devices: Sequence[str]) -> dict[str, str]:
+def balance(model: keras.Model, devices: Sequence[str]) -> dict[str, str]:
     """Returns a dict from layer names to `devices`; each gets consecutive layers of about the same size in bytes."""
     layers = _layers(model)
     if len(layers) < len(devices):
@@ -63,7 +60,7 @@ def balance(model: Any, devices: Sequence[str]) -> dict[str, str]:
     return places
 
 
-def _by_name(model: Any, devices: Mapping[str, str]) -> dict[str, str]:
+def _by_name(model: keras.Model, devices: Mapping[str, str]) -> dict[str, str]:
     places = {}
     for layer in _layers(model):
         pattern = next((pattern for pattern in devices if fnmatch.fnmatchcase(layer.name, pattern)), None)
@@ -83,12 +80,12 @@ def _check_there(devices: Iterable[str]) -> None:
             raise ValueError(f"there is no device {device}; TensorFlow sees {', '.join(there)}")
 
 
-def _layers(model: Any) -> list[Any]:
+def _layers(model: keras.Model) -> list[keras.layers.Layer]:
     """Returns the layers that compute something, in the order of their dependencies."""
     return [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
 
 
-def _bytes(layer: Any) -> int:
+def _bytes(layer: keras.layers.Layer) -> int:
     """Returns the bytes of a layer in training with one example: weights, their gradients, Adam's slots and outputs."""
     kept_per_weight = 4
     weights = sum(math.prod(weight.shape) * weight.dtype.size for weight in placement.variables(layer))

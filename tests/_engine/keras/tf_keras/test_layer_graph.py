@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.parts.layer_graph import (
+from estimator_train._engine.keras.tf_keras.layer_graph import (
     Segment,
     SubModel,
     calls_of,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.parts.layer_graph import (
+from estimator_train._engine.keras.tf_keras.layer_graph import (
+    Call,
     Segment,
     SubModel,
     calls_within,
@@ -17,11 +17,12 @@ from estimator_train._engine.keras.parts.layer_graph import (
     outputs_of,
     side_effects,
 )
-from estimator_train._engine.keras.parts.recomputation import into_segments
+from estimator_train._engine.keras.tf_keras.recomputation import into_segments
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.types import Strategy
 
 
-def split(model: Any, strategy: tf.distribute.Strategy, *, recompute: bool = False) -> tuple[SubModel, SubModel]:
+def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tuple[SubModel, SubModel]:
     """Splits a compiled model into two `SubModel`s, frozen and trained; the first's outputs are the second's inputs.
 
     The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,
@@ -64,7 +65,7 @@ def split(model: Any, strategy: tf.distribute.Strategy, *, recompute: bool = Fal
         return SubModel(model, [Segment(frozen, _ids(cut))], cut), trained
 
 
-def _leading(model: Any, calls: list[Any], effects: dict[Any, str]) -> tuple[list[Any], list[str]]:
+def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) -> tuple[list[Call], list[str]]:
     """Returns the calls of the frozen part, and a list of reasons why it ends there.
 
     `effects`: as returned by `side_effects`.
@@ -99,5 +100,5 @@ def _leading(model: Any, calls: list[Any], effects: dict[Any, str]) -> tuple[lis
     return frozen, reasons
 
 
-def _ids(objects: Iterable[Any]) -> set[int]:
+def _ids(objects: Iterable[object]) -> set[int]:
     return set(map(id, objects))

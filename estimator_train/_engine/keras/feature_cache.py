@@ -22,8 +22,10 @@ from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
+from estimator_train._engine.keras.protocols import FrozenPart
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Params, Strategy
 
 log = tf.get_logger()
 
@@ -41,21 +43,21 @@ class FeatureBatches:
 
     Attributes:
       features: the `input_fns.frozen_features.FrozenFeatures`.
-      frozen: a `layer_graph.SubModel`, created in the scope of `strategy`.
+      frozen: the part of the model that computes the outputs, created in the scope of `strategy`.
       strategy: the `tf.distribute.Strategy`.
       held: a dict that keeps the computed outputs between calls.
     """
 
     features: FrozenFeatures
-    frozen: Any
-    strategy: tf.distribute.Strategy
+    frozen: FrozenPart
+    strategy: Strategy
     held: dict
 
     def starting_at(self, examples: int, seed: int) -> FeatureBatches:
         return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
 
     def __call__(
-        self, mode: str, params: Any, config: Any, input_context: tf.distribute.InputContext
+        self, mode: str, params: Params, config: RunConfig, input_context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
         offered = {"mode": mode, "params": params, "config": config, "input_context": input_context}
         dataset = call_input_fn(self.features.examples, **offered)
@@ -77,13 +79,13 @@ class FeatureBatches:
         return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
 
 
-def _compiled(frozen: Any, strategy: tf.distribute.Strategy, local_replicas: int, spec: Nest) -> _Compute:
+def _compiled(frozen: FrozenPart, strategy: Strategy, local_replicas: int, spec: Nest) -> _Compute:
     """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
 
     Each replica in this process computes its share of the batch. `spec` describes the features.
     """
 
-    def share(features: Nest) -> Any:
+    def share(features: Nest) -> Nest:
         """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
 
         They cannot be empty: oneDNN's convolutions give an empty batch a wrong shape.

@@ -10,7 +10,7 @@ from tensorflow.python.eager import context
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import model_source
-from estimator_train._engine.keras.devices.split import balance, split_over
+from estimator_train._engine.keras.tf_keras.split import balance, split_over
 from estimator_train.app.recipes import unet3d
 
 layers = keras.layers

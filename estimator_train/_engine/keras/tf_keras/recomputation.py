@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection
-from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
-from estimator_train._engine.keras.parts.layer_graph import (
+from estimator_train._engine.keras.tf_keras.layer_graph import (
+    Call,
+    KerasTensor,
     Segment,
     SubModel,
     calls_within,
@@ -19,9 +21,10 @@ from estimator_train._engine.keras.parts.layer_graph import (
     side_effects,
 )
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.types import Strategy
 
 
-def recomputing(model: Any, strategy: tf.distribute.Strategy) -> SubModel:
+def recomputing(model: keras.Model, strategy: Strategy) -> SubModel:
     """Returns a `SubModel` of the whole model that trains identically, but keeps only activations between segments.
 
     n layers make about sqrt(n) segments. Layers whose outputs vary or whose state changes in training, such as Dropout
@@ -45,7 +48,7 @@ def recomputing(model: Any, strategy: tf.distribute.Strategy) -> SubModel:
         return sub_model
 
 
-def into_segments(calls: list[Any], outputs: list[Any], not_recomputed: Collection[Any]) -> list[Segment]:
+def into_segments(calls: list[Call], outputs: list[KerasTensor], not_recomputed: Collection[Call]) -> list[Segment]:
     """Groups calls into a list of `Segment`s, which recompute all calls except those in `not_recomputed`.
 
     `outputs`: the tensors used after the last call.
@@ -69,6 +72,6 @@ def into_segments(calls: list[Any], outputs: list[Any], not_recomputed: Collecti
     return segments
 
 
-def _is_floating(call: Any) -> bool:
+def _is_floating(call: Call) -> bool:
     """Whether all tensors are floating-point, as tf.recompute_grad needs: it adds a zero to each of its inputs."""
     return all(tensor.dtype.is_floating for tensor in [*call.keras_inputs, *tf.nest.flatten(call.outputs)])

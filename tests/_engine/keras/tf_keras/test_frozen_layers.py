@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.parts.frozen_layers import split
+from estimator_train._engine.keras.tf_keras.frozen_layers import split
 
 layers = keras.layers
 
