@@ -22,6 +22,10 @@ class UserError(Exception):
     """A file, an argument or a model of the user is at fault. The message is one line that names it and the remedy."""
 
 
+class UnsuitableError(UserError, ValueError):
+    """A model, or a batch, cannot do what a setting asks of it."""
+
+
 class InterruptedRunError(RuntimeError):
     """Something outside of this process has ended the run, which can be started again."""
 

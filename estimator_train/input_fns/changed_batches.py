@@ -9,11 +9,6 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
 from estimator_train._engine.input_fns.protocols import changed
-from estimator_train._engine.remedies import UserError
-
-
-class UnsuitableBatchError(UserError, ValueError):
-    """A batch cannot be changed as asked; the message is one line that names both and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

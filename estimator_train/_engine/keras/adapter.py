@@ -24,7 +24,7 @@ from estimator_train._engine.keras.protocols import (
     Variable,
 )
 from estimator_train._engine.keras.step_draws import StepDraws
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
 
 NOT_COMPILED = (
@@ -76,7 +76,7 @@ class Adapter(abc.ABC):
         """Returns whether `compile` of `model` has been called."""
 
     def check_trains_on(self, model: Model, strategy: Strategy) -> None:  # noqa: B027, a default
-        """Raises UnsuitableModelError if the replicas of `strategy` cannot train `model`."""
+        """Raises UnsuitableError if the replicas of `strategy` cannot train `model`."""
 
     @abc.abstractmethod
     def layers_within(self, model: Model) -> list[Layer]:
@@ -114,7 +114,7 @@ class Adapter(abc.ABC):
         """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
 
         Raises:
-          UnsuitableModelError: the optimizer cannot scale it.
+          UnsuitableError: the optimizer cannot scale it.
         """
 
     def lookups(self, model: Model) -> list[Lookup]:
@@ -132,7 +132,7 @@ class Adapter(abc.ABC):
         """Returns a model that trains `model`, but computes most activations again in the backward pass.
 
         Raises:
-          UnsuitableModelError: the model cannot be taken apart.
+          UnsuitableError: the model cannot be taken apart.
         """
 
     @abc.abstractmethod
@@ -283,11 +283,11 @@ class Adapter(abc.ABC):
         """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
         Raises:
-          UnsuitableModelError: one of `callbacks` is from the other Keras.
+          UnsuitableError: one of `callbacks` is from the other Keras.
         """
         for callback in callbacks:
             if not isinstance(callback, self.keras.callbacks.Callback):
-                raise UnsuitableModelError(self.foreign_callback.format(f"{callback!r}"))
+                raise UnsuitableError(self.foreign_callback.format(f"{callback!r}"))
         return self.keras.callbacks.CallbackList(
             callbacks, model=model, epochs=epochs, steps=steps_per_epoch, verbose=0
         )

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Model
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
 
 ADVICE = (
@@ -81,7 +81,7 @@ class ModelSource:
         `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
         """
         if precision is not None and self._scales_loss:
-            raise UnsuitableModelError(
+            raise UnsuitableError(
                 "The model scales its loss, so it already uses mixed precision; leave out mixed_precision."
             )
         with strategy.scope():

@@ -19,7 +19,7 @@ from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.private_keras import compile_arguments
 from estimator_train._engine.keras.protocols import CustomObjects, Optimizer, Variable
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
@@ -46,14 +46,14 @@ class Keras3Adapter(Adapter):
 
     def check_trains_on(self, model: Model, strategy: Strategy) -> None:
         if self.scales_loss(model) and strategy.num_replicas_in_sync > 1:
-            raise UnsuitableModelError(
+            raise UnsuitableError(
                 f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
                 f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
             )
         for optimizer in _optimizers(model):
             batches = getattr(optimizer, "gradient_accumulation_steps", None)
             if batches and strategy.num_replicas_in_sync > 1:
-                raise UnsuitableModelError(
+                raise UnsuitableError(
                     f"{model.name} has an optimizer with gradient_accumulation_steps={batches}, which Keras 3 cannot "
                     f"use on {strategy.num_replicas_in_sync} replicas; set accumulate_steps={batches} in RunConfig "
                     "instead."
@@ -235,7 +235,7 @@ class Keras3Adapter(Adapter):
 
 
 def _refuse_to_take_apart(model: Model, option: str) -> NoReturn:
-    raise UnsuitableModelError(
+    raise UnsuitableError(
         f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without {option}, or "
         "build it with tf_keras."
     )

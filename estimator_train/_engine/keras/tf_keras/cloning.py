@@ -15,7 +15,7 @@ from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects
 from estimator_train._engine.keras.source import ADVICE
 from estimator_train._engine.keras.tf_keras import graph_mode, placement, private_tf_keras
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 
 def layers_within(model: keras.Model) -> list[layers.Layer]:
@@ -35,7 +35,7 @@ def clone(
             if placement.kept(copy):
                 _update_without_xla(copy)
         except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-            raise UnsuitableModelError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+            raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
 
 

@@ -18,7 +18,7 @@ from estimator_train._engine.keras.tf_keras.layer_graph import (
     side_effects,
 )
 from estimator_train._engine.keras.tf_keras.recomputation import into_segments
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
 
 
@@ -34,7 +34,7 @@ def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tu
       recompute: whether the backward pass of the trained part recomputes activations; see `recomputation`.
 
     Raises:
-      UnsuitableModelError: If the model is of a custom class or does not know its input, no frozen layers lead it,
+      UnsuitableError: If the model is of a custom class or does not know its input, no frozen layers lead it,
         frozen layers follow one whose outputs vary, or their outputs are masked.
     """
     with strategy.scope():
@@ -48,13 +48,13 @@ def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tu
     frozen = needed_calls(frozen, _ids(cut))
     if not any(call.layer.weights for call in frozen):
         at = f": {reasons[0]}" if reasons else ""
-        raise UnsuitableModelError(
+        raise UnsuitableError(
             f"No frozen layers lead the model {model.name}{at}; set trainable = False on its first layers before "
             "compile, or train it without frozen_features."
         )
     for tensor in cut:
         if is_masked(tensor):
-            raise UnsuitableModelError(
+            raise UnsuitableError(
                 f"Layer {tensor.node.layer.name}, the last frozen layer, outputs a mask, which cannot be kept; train "
                 "without frozen_features."
             )
@@ -80,7 +80,7 @@ def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) ->
         reason = next((after[id(tensor)] for tensor in call.keras_inputs if id(tensor) in after), None)
         if reason and call.layer.weights and not is_trained:
             why, fix = reason
-            raise UnsuitableModelError(
+            raise UnsuitableError(
                 f"{why}, so the frozen layers after it, such as {call.layer.name}, cannot be computed once for each "
                 f"example; {fix}, or train without frozen_features."
             )

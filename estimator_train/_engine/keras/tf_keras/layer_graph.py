@@ -15,7 +15,7 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 from estimator_train._engine.checkpoints.object_based import parts_by_key
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.tf_keras import private_tf_keras
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
 
 # Stateful operations that do not change the state.
@@ -54,15 +54,15 @@ def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[Kera
       option: the setting that needs the calls, for error messages.
 
     Raises:
-      UnsuitableModelError: If the model is of a custom class, or does not know its input.
+      UnsuitableError: If the model is of a custom class, or does not know its input.
     """
     if not is_functional(model):
-        raise UnsuitableModelError(
+        raise UnsuitableError(
             f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models "
             f"can be taken apart; train it without {option}."
         )
     if not model.inputs:
-        raise UnsuitableModelError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
+        raise UnsuitableError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
     calls = calls_of(model)
     if not any(_is_graph(call.layer) for call in calls):
         return calls, model.outputs
@@ -114,7 +114,7 @@ def _call_layers(
             calls.append(outputs[0].node)
             takes_training = "training" in calls[-1].call_kwargs  # Keras drops arguments that a layer does not accept
             if inner_training is not None and not takes_training and _has_layers(layer):
-                raise UnsuitableModelError(
+                raise UnsuitableError(
                     f"Layer {layer.name} contains layers, but its call takes no argument `training` for them; "
                     f"train without {option}."
                 )

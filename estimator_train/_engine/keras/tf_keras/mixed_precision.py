@@ -9,7 +9,7 @@ import tf_keras as keras
 
 from estimator_train._engine.keras.protocols import CloneLayer
 from estimator_train._engine.keras.tf_keras.cloning import clone_optimizer
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 _PREPROCESSING = (
     keras.layers.experimental.preprocessing.PreprocessingLayer,
@@ -50,7 +50,7 @@ def scale_loss(model: keras.Model) -> None:
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
         return
     if not isinstance(model.optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
-        raise UnsuitableModelError(
+        raise UnsuitableError(
             f'mixed_precision="float16" scales the loss, which {type(model.optimizer).__name__} does not support; use '
             'a Keras optimizer, or "bfloat16".'
         )

@@ -20,7 +20,7 @@ from estimator_train._engine.keras.tf_keras.layer_graph import (
     outputs_of,
     side_effects,
 )
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
 
 
@@ -36,7 +36,7 @@ def recomputing(model: keras.Model, strategy: Strategy) -> SubModel:
       model: a compiled functional or Sequential `tf_keras` model, created in the scope of `strategy`.
 
     Raises:
-      UnsuitableModelError: If the model is of a custom class, does not know its input, or passes masks on.
+      UnsuitableError: If the model is of a custom class, does not know its input, or passes masks on.
     """
     with strategy.scope():
         calls, outputs = calls_within(model, "recompute")
@@ -55,7 +55,7 @@ def into_segments(calls: list[Call], outputs: list[KerasTensor], not_recomputed:
     """
     masked = [call.layer.name for call in calls if any(map(is_masked, tf.nest.flatten(call.outputs)))]
     if masked:
-        raise UnsuitableModelError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
+        raise UnsuitableError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
     # Calls with side effects, such as an added loss, stay even if nothing uses their outputs.
     needed = {id(output) for output in outputs} | outputs_of(not_recomputed).keys()
     calls = needed_calls(calls, needed)

@@ -16,7 +16,7 @@ from estimator_train._engine.keras.tf_keras.layer_graph import (
     outputs_of,
     side_effects,
 )
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 layers = keras.layers
 X = np.arange(8, dtype="float32").reshape(2, 4)
@@ -51,9 +51,9 @@ def test_models_that_cannot_be_taken_apart_are_refused():
 
     features = keras.Input((4,))
     assert is_functional(keras.Model(features, features)) and not is_functional(Own(features, features))
-    with pytest.raises(UnsuitableModelError, match="is of the custom class Own.* train it without recompute"):
+    with pytest.raises(UnsuitableError, match="is of the custom class Own.* train it without recompute"):
         calls_within(Own(features, features), "recompute")
-    with pytest.raises(UnsuitableModelError, match="does not know its input yet"):
+    with pytest.raises(UnsuitableError, match="does not know its input yet"):
         calls_within(keras.Sequential([layers.Dense(1)]), "recompute")
 
 

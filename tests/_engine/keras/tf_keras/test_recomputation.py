@@ -8,7 +8,7 @@ from tensorflow.python.eager import context
 
 import estimator_train as et
 from estimator_train._engine.keras.tf_keras.recomputation import recomputing
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 layers = keras.layers
 
@@ -165,8 +165,8 @@ def test_models_that_cannot_be_taken_apart_are_refused():
     class Own(keras.Sequential):
         pass
 
-    with pytest.raises(UnsuitableModelError, match="is of the custom class Own, .*; train it without recompute"):
+    with pytest.raises(UnsuitableError, match="is of the custom class Own, .*; train it without recompute"):
         recomputing(Own([layers.Dense(1, input_shape=(2,))]), tf.distribute.get_strategy())
     masked = keras.Sequential([layers.Embedding(9, 2, mask_zero=True, input_shape=(3,)), layers.LSTM(2)])
-    with pytest.raises(UnsuitableModelError, match="Layer embedding.* outputs a mask, which would be lost"):
+    with pytest.raises(UnsuitableError, match="Layer embedding.* outputs a mask, which would be lost"):
         recomputing(masked, tf.distribute.get_strategy())
