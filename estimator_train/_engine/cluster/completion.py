@@ -25,10 +25,6 @@ _STALE_SECS = 600.0  # how long to wait for the restart of a chief that ended be
 _DONE, _FAILED = "done", "failed"
 
 
-class FailedChiefError(InterruptedRunError):
-    """The chief ended before training was complete."""
-
-
 def marking_completion(config: RunConfig) -> contextlib.AbstractContextManager[None]:
     """Returns a context manager that marks completion of a single training process, for which an evaluator may wait."""
     if not config.cluster_spec:
@@ -85,12 +81,12 @@ class CompletionMarkers:
         return True
 
     def check_chief(self) -> None:
-        """Raises FailedChiefError if the chief has failed."""
+        """Raises InterruptedRunError if the chief has failed."""
         if not self.chief_done():
             return
         outcome, _ = self._read_chief_marker()
         if outcome == _FAILED:
-            raise FailedChiefError(
+            raise InterruptedRunError(
                 "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again; training "
                 "resumes from the last checkpoint."
             )

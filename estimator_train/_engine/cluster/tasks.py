@@ -52,7 +52,7 @@ def run_task(
 
     Raises:
       ValueError: the task is invalid, or it cannot listen at its address.
-      FailedChiefError: the chief has failed, and all tasks must be started again.
+      InterruptedRunError: the chief has failed, and all tasks must be started again.
     """
     markers = CompletionMarkers(config)
     if config.task_type == TaskType.EVALUATOR:

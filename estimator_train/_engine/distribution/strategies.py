@@ -35,8 +35,7 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
     Raises:
       ValueError: fewer GPUs are visible, or `all_reduce` does not work for `count` GPUs.
     """
-    show_gpus(count)
-    return _mirrored(_gpu_names(count), all_reduce)
+    return _mirrored(show_gpus(count), all_reduce)
 
 
 def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
@@ -68,8 +67,7 @@ def devices_to_split_over(count: int) -> list[str]:
     """
     if not tf.config.get_visible_devices("GPU"):
         return logical_cpus(count)
-    _show_first(Setting("split_over", "devices_to_split_over({})", count))
-    return _gpu_names(count)
+    return _show_first(Setting("split_over", "devices_to_split_over({})", count))
 
 
 def logical_cpus(count: int) -> list[str]:
@@ -89,10 +87,6 @@ def logical_cpus(count: int) -> list[str]:
                 "Ask for them first, before a model is built"
             ) from error
     return [f"CPU:{index}" for index in range(count)]
-
-
-def _gpu_names(count: int) -> list[str]:
-    return [f"GPU:{index}" for index in range(count)]
 
 
 def _mirrored(devices: list[str], all_reduce: str | None) -> tf.distribute.MirroredStrategy:
@@ -168,24 +162,24 @@ def communication(all_reduce: str | None = None) -> tf.distribute.experimental.C
     return implementations[all_reduce.upper()]
 
 
-def show_gpus(count: int) -> None:
+def show_gpus(count: int) -> list[str]:
     """Hides all GPUs but the first `count` visible ones from TensorFlow, and enables memory growth on these.
 
-    Once TensorFlow has opened its devices, they stay as they are.
+    Returns their names. Once TensorFlow has opened its devices, they stay as they are.
 
     Raises:
       ValueError: fewer GPUs are visible.
     """
     replicas = Setting("replicas", "cpu_replicas({})", count, "use {} for CPU replicas")
-    _show_first(Setting("gpus", "gpus({})", count), replicas)
+    return _show_first(Setting("gpus", "gpus({})", count), replicas)
 
 
 def _unfit_all_reduce(value: str | None, fault: str) -> ArgumentError:
     return ArgumentError(Setting("all_reduce", "all_reduce={!r}", value), f" {fault}")
 
 
-def _show_first(given: Setting, *instead: Setting) -> None:
-    """Shows TensorFlow as many GPUs as `given` says; if there are fewer, the error suggests `instead`, too."""
+def _show_first(given: Setting, *instead: Setting) -> list[str]:
+    """Like `show_gpus`, for as many GPUs as `given` says; if there are fewer, the error suggests `instead`, too."""
     visible = tf.config.get_visible_devices("GPU")
     there, first = len(visible), visible[: given.value]
     if given.value > there:
@@ -199,6 +193,7 @@ def _show_first(given: Setting, *instead: Setting) -> None:
         there = len(tf.config.list_logical_devices("GPU"))
         if there < given.value:
             raise ArgumentError(given, f": TensorFlow has already started with {there} GPUs") from error
+    return [f"GPU:{index}" for index in range(given.value)]
 
 
 def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:

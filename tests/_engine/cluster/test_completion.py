@@ -7,8 +7,9 @@ import pytest
 
 import estimator_train as et
 from estimator_train._engine.cluster import completion
-from estimator_train._engine.cluster.completion import CompletionMarkers, FailedChiefError, marking_completion
+from estimator_train._engine.cluster.completion import CompletionMarkers, marking_completion
 from estimator_train._engine.cluster.synchronous import LostWorkerError
+from estimator_train._engine.remedies import InterruptedRunError
 
 CLUSTER = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
 
@@ -57,7 +58,7 @@ def test_a_chief_that_fails_ends_the_others(markers_of, tmp_path):
         raise KeyboardInterrupt
     assert outcomes(tmp_path) == {"chief": "failed"}
     assert worker.chief_done()
-    with pytest.raises(FailedChiefError, match="Start all tasks again"):
+    with pytest.raises(InterruptedRunError, match="Start all tasks again"):
         worker.check_chief()
 
 
