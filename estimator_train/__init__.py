@@ -52,7 +52,7 @@ _HOMES = {
         "_engine.model_fn": "EstimatorSpec ModeKeys",
         "canned.parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
         "run_config": "RunConfig",
-        "_engine.keras.devices.split": "split_over",
+        "_engine.keras.tf_keras.split": "split_over",
         "training": "EvalSpec TrainSpec train_and_evaluate",
         "_engine.graph.warm_start": "VocabInfo WarmStartSettings",
     }.items()
@@ -69,7 +69,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if value.__module__.startswith(f"{__name__}._engine"):
+        value.__module__ = __name__  # for reprs, tracebacks and pickles
+    return value
 
 
 def __dir__() -> list[str]:

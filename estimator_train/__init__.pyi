@@ -8,7 +8,7 @@ from estimator_train import inputs as inputs
 from estimator_train import loggers as loggers
 from estimator_train._engine.graph.warm_start import VocabInfo as VocabInfo
 from estimator_train._engine.graph.warm_start import WarmStartSettings as WarmStartSettings
-from estimator_train._engine.keras.devices.split import split_over as split_over
+from estimator_train._engine.keras.tf_keras.split import split_over as split_over
 from estimator_train._engine.model_fn import EstimatorSpec as EstimatorSpec
 from estimator_train._engine.model_fn import ModeKeys as ModeKeys
 from estimator_train.app import conversion as conversion

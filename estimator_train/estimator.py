@@ -18,10 +18,11 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import leftovers, object_based
 from estimator_train._engine.checkpoints.saver_hook import give_save, saving_on_interrupt
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.errors import explaining_errors
 from estimator_train._engine.events import write_eval_metrics
-from estimator_train._engine.export_directories import new_export_directory
+from estimator_train._engine.exports.directories import new_export_directory
+from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks
@@ -31,6 +32,7 @@ from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.adapter_choice import imported_kerases
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, check_input_fn
+from estimator_train._engine.run_config import RunConfig, TaskType, default_session_config, use_gpu_options
 from estimator_train._engine.session import step_outputs, write_graph
 from estimator_train._engine.session.predictor import Predictor
 from estimator_train._engine.training_hooks import EvalProgressHook, training_hooks
@@ -42,8 +44,6 @@ from estimator_train._engine.types import (
     Params,
     SessionRunHook,
 )
-from estimator_train.export import InputReceiver
-from estimator_train.run_config import RunConfig, TaskType, default_session_config, use_gpu_options
 
 v1 = tf.compat.v1
 log = tf.get_logger()

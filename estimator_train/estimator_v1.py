@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from estimator_train import estimator
-from estimator_train.export import InputReceiver
+from estimator_train._engine.exports.receivers import InputReceiver
 
 
 class Estimator(estimator.Estimator, metaclass=abc.ABCMeta):

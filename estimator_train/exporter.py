@@ -14,12 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.events import read_eval_metrics
-from estimator_train._engine.export_directories import exports_in, remove_export
+from estimator_train._engine.exports.directories import exports_in, remove_export
+from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.host.files import owner_of_unfinished, unfinished, write_whole
-from estimator_train._engine.model_fn import argument_names
 from estimator_train.estimator import Estimator
-from estimator_train.export import InputReceiver
 from estimator_train.loggers import Logger
 
 log = tf.get_logger()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from estimator_train import estimator_v1
-from estimator_train._engine.model_fn import argument_names
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.types import MetricFn
 from estimator_train.estimator import Estimator
 

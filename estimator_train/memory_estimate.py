@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.devices import split
-from estimator_train._engine.keras.tf_keras import placement
+from estimator_train._engine.keras.tf_keras import placement, split
 from estimator_train._engine.types import Nest
 
 # Operations whose outputs share their inputs' memory.

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, overload
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
-from estimator_train._engine.distribution import tasks
-from estimator_train._engine.distribution.completion import marking_completion
+from estimator_train._engine.cluster import tasks
+from estimator_train._engine.cluster.completion import marking_completion
 from estimator_train._engine.hooks import EpochHook, check_hooks
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.model_fn import ModeKeys, check_input_fn

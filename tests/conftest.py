@@ -20,7 +20,7 @@ import tensorflow as tf
 import tf_keras as keras
 import warm_python
 
-from estimator_train.distribution import strategies
+from estimator_train._engine.distribution import strategies
 
 gc.freeze()  # the garbage collector need not look through TensorFlow's modules again and again
 gc.set_threshold(50_000)  # by default it takes a tenth of the time of tests: graphs are many objects that live long

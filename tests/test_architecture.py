@@ -139,6 +139,29 @@ def _attributes_set_on_functions(source):
             yield node.lineno
 
 
+_FLAG = re.compile(r"(^|[\s(])--[a-z]")
+
+
+def test_no_message_below_the_command_names_a_flag():
+    """The library names the Python argument; a whole command of `estimator_train` may be advice."""
+    offences = [
+        f"{module}:{node.lineno}: {node.value}"
+        for module, path in _modules().items()
+        if not module.startswith("app/")
+        for node in _texts(ast.parse(path.read_text()))
+        if _FLAG.search(node.value) and "estimator_train run " not in node.value
+    ]
+    assert not offences
+
+
+def _texts(tree):
+    """Yields the strings of a module that are no docstrings."""
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node
+
+
 def test_private_names_of_tensorflow_and_keras_are_used_in_files_for_them():
     """ruff finds attributes and imports (SLF001 and TID251 in pyproject.toml); here is what it does not see."""
     offences = [

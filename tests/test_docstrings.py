@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,11 +65,19 @@ def names(model, tmp_path, monkeypatch):
     }
 
 
+class Finder(doctest.DocTestFinder):
+    """Also finds what names the public module where users find it as its own."""
+
+    def _from_module(self, module, object):
+        own = re.compile(rf"^(class|def) {getattr(object, '__name__', '-')}\b", re.MULTILINE)
+        return super()._from_module(module, object) or bool(own.search(Path(module.__file__).read_text()))
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run_and_print_what_they_say(module, names, tmp_path, capsys):
     if "runs" in module:
         leave_a_run(tmp_path / "runs" / "scans")
-    examples = [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
+    examples = [test for test in Finder().find(importlib.import_module(module)) if test.examples]
     assert examples
     runner = doctest.DocTestRunner()
     for test in examples:

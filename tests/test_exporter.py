@@ -15,7 +15,7 @@ import warm_python
 from models import FAR, KINDS, approaching, label, maker, receiver
 
 import estimator_train as et
-from estimator_train._engine import export_directories
+from estimator_train._engine.exports import directories
 
 v1 = tf.compat.v1
 
@@ -180,7 +180,7 @@ def test_an_unreadable_result_of_the_best_is_taken_from_the_events(trained, warn
 
 @pytest.mark.slow
 def test_exports_within_one_second_keep_their_order(trained, monkeypatch):
-    monkeypatch.setattr(export_directories, "time", SimpleNamespace(time=lambda: 1700000000.5))
+    monkeypatch.setattr(directories, "time", SimpleNamespace(time=lambda: 1700000000.5))
     latest, best = et.LatestExporter("latest", receiver, exports_to_keep=2), et.BestExporter("best", receiver)
     best_alone = et.BestExporter("best_alone", receiver, exports_to_keep=1)
     for step in range(5):

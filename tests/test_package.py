@@ -1,6 +1,8 @@
 """The import, the public names, and what a package index shows."""
 
+import inspect
 import os
+import pickle
 import platform
 import re
 import runpy
@@ -14,6 +16,7 @@ import tensorflow as tf
 import yaml
 
 import estimator_train as et
+from estimator_train import distribution, export
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,6 +27,22 @@ def test_every_public_name_is_there():
         assert getattr(et, name) is not None
     with pytest.raises(AttributeError, match="Estimater"):
         _ = et.Estimater
+
+
+@pytest.mark.parametrize("face", [et, export, distribution])
+def test_public_names_say_where_users_find_them(face):
+    values = [getattr(face, name) for name in face.__all__]
+    named = [value for value in values if not inspect.ismodule(value)]
+    assert named and not [value for value in named if "._" in value.__module__ and "estimator" in value.__module__]
+    assert all(pickle.loads(pickle.dumps(value)) is value for value in named)
+
+
+def test_configs_and_specs_can_be_pickled():
+    config = et.RunConfig("runs/mine", save_checkpoints_steps=5, session_config=tf.compat.v1.ConfigProto())
+    assert repr(pickle.loads(pickle.dumps(config))) == repr(config)
+    spec = et.EstimatorSpec(et.ModeKeys.EVAL, loss=tf.constant(2.0))
+    assert pickle.loads(pickle.dumps(spec)).loss.numpy() == 2
+    assert str(type(spec)) == "<class 'estimator_train.EstimatorSpec'>"
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import SessionRunHook
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
 
 
 def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:

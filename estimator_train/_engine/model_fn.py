@@ -5,15 +5,17 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution.synchronous import Agreement
-from estimator_train._engine.export_outputs import ExportOutput, PredictOutput
+from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.cluster.synchronous import Agreement
+from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
+from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.hooks import check_hooks
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import (
     InputFn,
     Metric,
@@ -24,10 +26,6 @@ from estimator_train._engine.types import (
     PredictFunctions,
     SessionRunHook,
 )
-
-if TYPE_CHECKING:
-    from estimator_train.export import InputReceiver
-    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -246,14 +244,6 @@ def check_input_fn(input_fn: Any) -> None:
         raise TypeError(
             f"`input_fn` must be callable, given: {input_fn!r}; pass a function that creates and returns the dataset."
         )
-
-
-def argument_names(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of a function's arguments, except `*args`, `**kwargs` and those that a partial has bound."""
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    bound = getattr(function, "keywords", {})
-    parameters = inspect.signature(function).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind not in kinds and parameter.name not in bound]
 
 
 def metrics_of(metric_fns: Iterable[MetricFn], parts: dict[str, Nest], config: RunConfig) -> dict[str, MetricPair]:

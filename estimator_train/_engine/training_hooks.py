@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -12,8 +12,10 @@ from estimator_train._engine.checkpoints.saver_hook import (
     add_listeners,
     prepare_listeners,
 )
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.events import event_writer
+from estimator_train._engine.model_fn import EstimatorSpec, Run
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import private_tensorflow
 from estimator_train._engine.session.timer import GridTimer, StepTimer
 from estimator_train._engine.types import (
@@ -25,12 +27,6 @@ from estimator_train._engine.types import (
     SessionRunHook,
     SessionRunValues,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from estimator_train._engine.model_fn import EstimatorSpec, Run
-    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -18,6 +18,7 @@ SessionRunValues: TypeAlias = tf.compat.v1.train.SessionRunValues
 Scaffold: TypeAlias = tf.compat.v1.train.Scaffold
 CheckpointSaverHook: TypeAlias = tf.compat.v1.train.CheckpointSaverHook
 CheckpointSaverListener: TypeAlias = tf.compat.v1.train.CheckpointSaverListener
+Strategy: TypeAlias = tf.distribute.Strategy
 
 # An input_fn gets whichever of mode, params, config and input_context it accepts. It returns arrays or tensors, too.
 InputFn: TypeAlias = Callable[..., tf.data.Dataset]

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.graph import optimizers
 from estimator_train._engine.graph.optimizers import train_op
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train._engine.model_fn import EstimatorSpec, argument_names
+from estimator_train._engine.model_fn import EstimatorSpec
 from estimator_train.canned.api_versions import ApiV2, ApiVersion, Partitioner
 from estimator_train.estimator import Estimator
 from estimator_train.heads import Head

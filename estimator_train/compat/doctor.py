@@ -107,8 +107,8 @@ def _watch_questions_for_gpus(tf: Any, warn: Callable[[str], None], replicas: in
         asks = "GPU" in (*arguments, *named.values()) and _is_called_by_script()
         if asks and not tf.config.get_visible_devices("GPU"):
             warn(
-                f"--replicas {replicas}: the script asks which GPUs there are, and there are none. If it creates its "
-                'strategy only if it finds some, --replicas has no effect; see "Your own programs" in docs/command.md'
+                "the script asks which GPUs there are, and there are none. If it creates its strategy only if it finds "
+                f'some, the {replicas} replicas are not used; see "Your own programs" in docs/command.md'
             )
 
     for version in (tf, tf.compat.v1):

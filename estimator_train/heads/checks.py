@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import argument_names
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.types import FeatureColumn
 
 v1 = tf.compat.v1

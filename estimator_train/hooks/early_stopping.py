@@ -14,6 +14,7 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host import model_dirs
+from estimator_train._engine.remedies import ArgumentError, Setting
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.estimator import Estimator
@@ -165,14 +166,6 @@ def make_stop_at_checkpoint_step_hook(
     return _StopAtSavedStepHook(model_dirs.absolute(estimator.model_dir), last_step, wait_after_file_check_secs)
 
 
-class MissingMetricError(ValueError):
-    """The evaluation has no metric of the name that early stopping monitors, only those in `names`."""
-
-    def __init__(self, metric: str, names: list[str]) -> None:
-        super().__init__(f"Early stopping monitors the metric {metric!r}, but the evaluation has {names}.")
-        self.metric, self.names = metric, names
-
-
 class _StopHook(tf.compat.v1.train.SessionRunHook):
     """Stops training once `should_stop_fn()` is true. Adds nothing to the graph, hence nothing to checkpoints."""
 
@@ -282,7 +275,9 @@ class StopOnMetricHook(_StopHook):
 
     def _check_metric(self, names: Iterable[str]) -> None:
         if self._metric_name not in names:
-            raise MissingMetricError(self._metric_name, sorted(names))
+            given = Setting("monitor", "metric_name={!r}", self._metric_name)
+            has = ", ".join(sorted(names))
+            raise ArgumentError(given, f": the evaluation has no such metric; it has {has}")
 
 
 class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):

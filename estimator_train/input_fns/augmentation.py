@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
-from estimator_train.input_fns.changed_batches import ChangedBatches, UnsuitableBatchError
+from estimator_train._engine.remedies import UnsuitableError
+from estimator_train.input_fns.changed_batches import ChangedBatches
 
 _DEGREES = 15.0
 _ZOOM = 0.15  # share of the sides
@@ -92,7 +93,7 @@ class Augmentation:
         """Returns a batch of the same structure; `seed` is an int64 tensor of shape (2,)."""
         images, *rest = batch
         if not (tf.is_tensor(images) and images.dtype.is_floating and images.shape.rank == 4):
-            raise UnsuitableBatchError(
+            raise UnsuitableError(
                 "augmentation takes float images of shape (batch, height, width, channels); leave it out for "
                 f"{images!r}"
             )
@@ -195,7 +196,7 @@ def _rectangles(images: tf.Tensor, centres: tf.Tensor, shares: float | tf.Tensor
 
 def _check_labels(rest: list[tf.Tensor], name: str) -> None:
     if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
-        raise UnsuitableBatchError(
+        raise UnsuitableError(
             f"{name} needs float labels, such as one-hot ones, got {rest or 'none'}; leave out {name}"
         )
 

@@ -11,10 +11,6 @@ from estimator_train._engine.distribution.replica_input import call_input_fn
 from estimator_train._engine.input_fns.protocols import changed
 
 
-class UnsuitableBatchError(ValueError):
-    """A batch cannot be changed as asked; the message is one line that names both and the remedy."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChangedBatches:
     """The input_fn that `augmented` and `class_weighted` return; implements the protocol `ChangesTraining`.

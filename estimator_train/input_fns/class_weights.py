@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from estimator_train.input_fns.changed_batches import ChangedBatches, UnsuitableBatchError
+from estimator_train._engine.remedies import UnsuitableError
+from estimator_train.input_fns.changed_batches import ChangedBatches
 
 
 def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[float]) -> ChangedBatches:
@@ -46,13 +47,13 @@ class ClassWeights:
     def __call__(self, batch: tuple, seed: tf.Tensor) -> tuple:
         features, *rest = batch
         if not rest or not tf.is_tensor(rest[0]) or rest[0].shape.rank not in (1, 2):
-            raise UnsuitableBatchError(
+            raise UnsuitableError(
                 f"class weights need labels, one-hot or class indices, got {rest[0] if rest else 'none'}"
             )
         labels, *given = rest
         number = len(self.weights)
         if labels.shape.rank == 2 and labels.shape[1] not in (None, 1, number):
-            raise UnsuitableBatchError(f"there are {number} class weights and {labels.shape[1]} classes")
+            raise UnsuitableError(f"there are {number} class weights and {labels.shape[1]} classes")
         classes = _classes(labels)
         # On a CPU, the gather refuses other classes. On a GPU, it would give them the weight 0; a NaN ends training.
         is_weighted = (classes >= 0) & (classes < number)

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine.distribution.synchronous import LostWorkerError
+from estimator_train._engine.cluster.synchronous import LostWorkerError
 from estimator_train._engine.errors import explaining_errors
 from estimator_train._engine.session.full_disk import FullDiskError
 

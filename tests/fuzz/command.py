@@ -392,6 +392,6 @@ def _chdir(directory):  # contextlib.chdir of Python 3.11
 
 def prepare() -> None:
     """Makes the logical devices of replicas, before TensorFlow starts."""
-    from estimator_train.distribution.strategies import logical_cpus
+    from estimator_train._engine.distribution.strategies import logical_cpus
 
     logical_cpus(2)

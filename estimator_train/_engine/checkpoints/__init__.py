@@ -17,6 +17,7 @@ from google.protobuf import text_format
 from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import is_remote
+from estimator_train._engine.remedies import UserError
 
 CheckpointState: TypeAlias = Any  # the message, whose class TensorFlow does not make public
 
@@ -36,7 +37,7 @@ class CheckpointReader(Protocol):
     def get_variable_to_shape_map(self) -> dict[str, list[int]]: ...
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError, ValueError):
     """A checkpoint is damaged, missing, or belongs to another model."""
 
 

@@ -12,7 +12,7 @@ import os
 import uuid
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
@@ -28,11 +28,9 @@ from estimator_train._engine.checkpoints import (
     tf215,
 )
 from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.private_tensorflow import eager_mode
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
 
 log = tf.get_logger()
 

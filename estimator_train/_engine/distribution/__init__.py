@@ -1,1 +1,1 @@
-"""Input for replicas, and the tasks of a cluster."""
+"""Replicas, the input of each, and the task of this process in a cluster."""

@@ -9,13 +9,15 @@ import tensorflow as tf
 _KEYS = itertools.count(1000, 1000)  # a strategy counts up from its key
 
 
-def own_collectives(strategy: tf.distribute.MirroredStrategy) -> None:
-    """Gives the CPU replicas of a strategy collective ops of their own, once.
+def own_collectives(strategy: tf.distribute.Strategy) -> None:
+    """Gives the CPU replicas of a MirroredStrategy collective ops of their own, once.
 
     All MirroredStrategies count their groups and ops from the same keys, and TensorFlow fails if those of a second one
     in the process have another number of devices or another shape. A strategy with other devices or with
     `cross_device_ops` is left as it is.
     """
+    if not isinstance(strategy, tf.distribute.MirroredStrategy):
+        return
     extended = strategy.extended
     is_on_cpus = all("CPU" in device for device in extended._devices)
     chooses = extended._cross_device_ops is not extended._collective_ops

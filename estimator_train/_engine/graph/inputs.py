@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -11,10 +11,8 @@ from estimator_train._engine.distribution.replica_input import call_input_fn, di
 from estimator_train._engine.input_fns.protocols import changed, without_changes
 from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays, explaining_outside_data
 from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import InputFn, Nest, Session, SessionRunContext, SessionRunHook, SessionRunValues
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -5,34 +5,28 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
-from estimator_train._engine.export_outputs import supervised_outputs
+from estimator_train._engine.exports.outputs import EvalOutput, TrainOutput
+from estimator_train._engine.exports.receivers import InputReceiver
+from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.keras_session import KerasSession
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, old_names
 from estimator_train._engine.graph.session import GraphSessionCreator
-from estimator_train._engine.model_fn import (
-    EstimatorSpec,
-    ModeKeys,
-    ModelFn,
-    PreparedModel,
-    Run,
-    argument_names,
-    metrics_of,
-)
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, metrics_of
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
-from estimator_train._engine.signatures import signatures
 from estimator_train._engine.types import (
     InputFn,
     MetricFn,
@@ -42,10 +36,6 @@ from estimator_train._engine.types import (
     Scaffold,
     SessionRunHook,
 )
-
-if TYPE_CHECKING:
-    from estimator_train.export import InputReceiver
-    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -198,7 +188,11 @@ class GraphModel(PreparedModel):
                     own_locals = v1.local_variables()
                     spec = self._with_added_metrics(spec, receiver.features, labels, config)
                     spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
-                outputs = spec.export_outputs or {} if mode == ModeKeys.PREDICT else supervised_outputs(spec)
+                if mode == ModeKeys.PREDICT:
+                    outputs = spec.export_outputs or {}
+                else:
+                    output = TrainOutput if mode == ModeKeys.TRAIN else EvalOutput
+                    outputs = {mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
                 if checkpoint_path is None and self._warm_start_from is not None:
                     warm_start.apply(self._warm_start_from, layer_variables)
                 if spec.train_op is not None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from tf_keras.src import backend
 from tf_keras.src.saving import saving_lib
 
-if TYPE_CHECKING:
-    from estimator_train._engine.graph.keras_session import KerasSession
+from estimator_train._engine.types import Session
 
 
 def learning_rate_or_schedule(optimizer: Any) -> Any:
@@ -34,8 +33,8 @@ def set_legacy_step_variable(optimizer: Any, variable: Any) -> None:
 
 
 @contextlib.contextmanager
-def running_in(session: KerasSession) -> Iterator[None]:
-    """A context manager in which Keras uses `session` for its graph in this thread; if it does, it keeps it."""
+def running_in(session: Session) -> Iterator[None]:
+    """A context manager in which Keras uses a `KerasSession` for its graph in this thread; if it does, it keeps it."""
     before = backend._SESSION.session
     backend._SESSION.session = session
     try:

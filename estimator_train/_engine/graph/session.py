@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.host import dataset_iterators
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import Scaffold, Session
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 

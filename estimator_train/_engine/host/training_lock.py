@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import is_remote
+from estimator_train._engine.remedies import UserError
 
 # Errors of a read-only directory, in which training fails anyway as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -32,7 +33,7 @@ _HELD = set()  # of (directory, thread)
 log = tf.get_logger()
 
 
-class ModelDirInUseError(RuntimeError):
+class ModelDirInUseError(UserError, RuntimeError):
     """Another training, in this or another process, is running in the model_dir."""
 
 

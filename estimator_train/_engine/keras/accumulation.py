@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.protocols import Model
 
 
 class AccumulatedGradients:
@@ -16,7 +15,7 @@ class AccumulatedGradients:
       examples: an int64 variable for the number of examples of these batches, over all replicas.
     """
 
-    def __init__(self, adapter: Adapter, model: Any) -> None:
+    def __init__(self, adapter: Adapter, model: Model) -> None:
         """`adapter` is the adapter for the model's Keras; see `adapter.Adapter`."""
         self._adapter = adapter
         self._model = model
@@ -24,7 +23,7 @@ class AccumulatedGradients:
         self._sums: list[tf.Variable] = []  # one for each trainable variable, created by the first step
         self._has_gradient: set[int] = set()  # the positions of the variables that had a gradient in a traced batch
 
-    def add(self, gradients: list[Any]) -> None:
+    def add(self, gradients: list[tf.Tensor | None]) -> None:
         """Adds a replica's gradients of the trainable variables, None for a variable without one."""
         if not self._sums:
             self._sums = [_zeros(variable) for variable in self._model.trainable_variables]

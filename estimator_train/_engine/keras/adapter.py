@@ -5,13 +5,27 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import SavedParts
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.keras.protocols import (
+    CloneLayer,
+    CustomObjects,
+    FrozenPart,
+    Layer,
+    Logs,
+    Lookup,
+    Model,
+    Optimizer,
+    Variable,
+)
+from estimator_train._engine.keras.step_draws import StepDraws
+from estimator_train._engine.remedies import UnsuitableError
+from estimator_train._engine.types import Nest, Strategy
 
 NOT_COMPILED = (
     "The given keras model has not been compiled yet. "
@@ -34,7 +48,7 @@ class Adapter(abc.ABC):
       steps_read_metrics: whether a step returns the results of metrics, or `run_step` reads them after it.
     """
 
-    keras: Any
+    keras: ModuleType
     name: ClassVar[str]
     other_name: ClassVar[str]
     other_package: ClassVar[str]
@@ -44,7 +58,7 @@ class Adapter(abc.ABC):
 
     # Copies
 
-    def check(self, model: Any) -> None:
+    def check(self, model: Model) -> None:
         """Raises ValueError if `model` is not compiled, or compiled with parts of the other Keras."""
         if not self._is_compiled(model):
             raise ValueError(NOT_COMPILED)
@@ -58,30 +72,29 @@ class Adapter(abc.ABC):
                 )
 
     @abc.abstractmethod
-    def _is_compiled(self, model: Any) -> bool:
+    def _is_compiled(self, model: Model) -> bool:
         """Returns whether `compile` of `model` has been called."""
 
-    def check_trains_on(self, model: Any, strategy: tf.distribute.Strategy) -> None:  # noqa: B027, a default
-        """Raises UnsuitableModelError if the replicas of `strategy` cannot train `model`."""
+    def check_trains_on(self, model: Model, strategy: Strategy) -> None:  # noqa: B027, a default
+        """Raises UnsuitableError if the replicas of `strategy` cannot train `model`."""
 
-    def in_eager_mode(self, model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
+    @abc.abstractmethod
+    def layers_within(self, model: Model) -> list[Layer]:
+        """Returns a list of all layers in `model`, and in these."""
+
+    def in_eager_mode(self, model: Model, custom_objects: CustomObjects | None, seed: int | None) -> Model:
         """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
         return model
 
     @abc.abstractmethod
-    def clone(
-        self,
-        model: Any,
-        custom_objects: dict[str, Any] | None,
-        clone_layer: Callable[[Any], Any] | None = None,
-    ) -> Any:
+    def clone(self, model: Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None) -> Model:
         """Returns a compiled model with the same layers and settings, and new variables.
 
         `clone_layer` makes a layer of the clone from one of `model`; None copies it.
         """
 
     @abc.abstractmethod
-    def clone_layer_with(self, model: Any, precision: str) -> Callable[[Any], Any]:
+    def clone_layer_with(self, model: Model, precision: str) -> CloneLayer:
         """Returns a `clone_layer` for `clone` that makes layers of `model` compute in `precision`.
 
         Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
@@ -89,58 +102,76 @@ class Adapter(abc.ABC):
         """
 
     @abc.abstractmethod
-    def build_with_precision(self, build: Callable[[], Any], precision: str | None) -> Any:
+    def build_with_precision(self, build: Callable[[], Model], precision: str | None) -> Model:
         """Calls `build` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
 
     @abc.abstractmethod
-    def scales_loss(self, model: Any) -> bool:
+    def scales_loss(self, model: Model) -> bool:
         """Returns whether the optimizer of `model` scales the loss."""
 
     @abc.abstractmethod
-    def scale_loss(self, model: Any) -> None:
+    def scale_loss(self, model: Model) -> None:
         """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
 
         Raises:
-          UnsuitableModelError: the optimizer cannot scale it.
+          UnsuitableError: the optimizer cannot scale it.
+        """
+
+    def lookups(self, model: Model) -> list[Lookup]:
+        """Returns a list of the layers of `model` that have vocabularies."""
+        kinds = self.keras.layers.StringLookup, self.keras.layers.IntegerLookup
+        return [layer for layer in self.layers_within(model) if isinstance(layer, kinds)]
+
+    def prepare_optimizers(self, model: Model) -> None:  # noqa: B027, a default
+        """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
+
+    # Parts of a model
+
+    @abc.abstractmethod
+    def recomputing(self, model: Model, strategy: Strategy) -> Model:
+        """Returns a model that trains `model`, but computes most activations again in the backward pass.
+
+        Raises:
+          UnsuitableError: the model cannot be taken apart.
         """
 
     @abc.abstractmethod
-    def lookups(self, model: Any) -> list[Any]:
-        """Returns a list of the layers of `model` that have vocabularies."""
+    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[FrozenPart, Model]:
+        """Returns the part of frozen leading layers and the part after it, which trains; see `recomputing`.
 
-    def prepare_optimizers(self, model: Any) -> None:  # noqa: B027, a default
-        """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
+        `recompute`: whether the backward pass of the latter recomputes activations.
+        """
 
     # Variables and checkpoints
 
-    @abc.abstractmethod
-    def is_built(self, model: Any) -> bool:
+    def is_built(self, model: Model) -> bool:
         """Returns whether `model` and all its layers have created their variables."""
+        return model.built and all(layer.built for layer in self.layers_within(model))
 
     @abc.abstractmethod
-    def saved_parts(self, model: Any) -> SavedParts:
+    def saved_parts(self, model: Model) -> SavedParts:
         """Returns the `SavedParts` of `model`."""
 
     @abc.abstractmethod
-    def variables(self, model: Any) -> list[Any]:
+    def variables(self, model: Model) -> list[Variable]:
         """Returns a list of the variables, besides the slots of a tf_keras optimizer, that `model` has created."""
 
     @abc.abstractmethod
-    def named_weights(self, model: Any) -> list[tuple[str, tf.Variable]]:
+    def named_weights(self, model: Model) -> list[tuple[str, tf.Variable]]:
         """Returns a list of (name, TensorFlow variable) for the weights that `model` has created."""
 
     @abc.abstractmethod
-    def trainable_variables(self, model: Any) -> list[tf.Variable]:
+    def trainable_variables(self, model: Model) -> list[tf.Variable]:
         """Returns a list of the TensorFlow variables that `model` trains, as far as it has created them."""
 
     @abc.abstractmethod
-    def build_slots(self, model: Any) -> None:
+    def build_slots(self, model: Model) -> None:
         """Creates the variables of the optimizer for the trainable variables that `model` has created.
 
         Call it in the scope of the model's strategy.
         """
 
-    def must_build_slots(self, model: Any) -> bool:
+    def must_build_slots(self, model: Model) -> bool:
         """Returns whether copies must `build_slots` before the state of `model` is restored to them.
 
         Otherwise the optimizer restores its variables when it creates them.
@@ -149,7 +180,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def build_variables(
-        self, model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any], step: str
+        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
         """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
@@ -162,44 +193,44 @@ class Adapter(abc.ABC):
         """
 
     @abc.abstractmethod
-    def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
+    def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
         """Returns the hyperparameters of the model's optimizer that are variables, by their names."""
 
     @abc.abstractmethod
-    def finalize_state(self, model: Any) -> None:
+    def finalize_state(self, model: Model) -> None:
         """Makes layers and optimizers use restored state, in the scope of the model's strategy."""
 
-    def finish_variables(self, model: Any, made: Iterable[Any]) -> None:  # noqa: B027, a default
+    def finish_variables(self, model: Model, made: Iterable[Variable]) -> None:  # noqa: B027, a default
         """Completes the variables `made`, just created, in the scope of the model's strategy."""
 
     @abc.abstractmethod
-    def statistics(self, model: Any) -> list[bytes]:
+    def statistics(self, model: Model) -> list[bytes]:
         """Returns the weights that `finalize_state` reads."""
 
     # Steps
 
     @abc.abstractmethod
-    def inputs(self, model: Any) -> dict[str, Any]:
+    def inputs(self, model: Model) -> dict[str, Any]:
         """Returns a dict of the names of the model's inputs to their shapes and dtypes; empty if they are unknown."""
 
     @abc.abstractmethod
-    def output_names(self, model: Any) -> list[str] | None:
+    def output_names(self, model: Model) -> list[str] | None:
         """Returns a list of the names of the model's outputs, or None if they are unknown."""
 
-    def is_own_step(self, model: Any, step: str) -> bool:
+    def is_own_step(self, model: Model, step: str) -> bool:
         """Returns whether `step` is Keras' own: the class of `model` does not override that method."""
         return getattr(type(model), step) is getattr(self.keras.Model, step)
 
     @abc.abstractmethod
     def run_step(
-        self, model: Any, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any
-    ) -> tuple[Any, ...]:
+        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
+    ) -> tuple[Nest, ...]:
         """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 
         `step` takes a replica's batch and returns (logs, ...), where logs is a dict of names to tensors.
         """
 
-    def gradients(self, model: Any, data: Any) -> tuple[list[Any], Any]:
+    def gradients(self, model: Model, data: Nest) -> tuple[list[tf.Tensor | None], Nest]:
         """Runs the first half of Keras' `train_step`; returns (gradients of the trainable variables, predictions)."""
         features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
@@ -208,26 +239,26 @@ class Adapter(abc.ABC):
             loss = self._scaled(loss, model)
         return tape.gradient(loss, model.trainable_variables), predictions
 
-    def metrics(self, model: Any, data: Any, predictions: Any) -> dict[str, Any]:
+    def metrics(self, model: Model, data: Nest, predictions: Nest) -> Logs:
         """Updates the compiled metrics and returns the logs, as Keras' `train_step` does at its end."""
         features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
         return model.compute_metrics(features, labels, predictions, weights)
 
     @abc.abstractmethod
     def _compute_loss(
-        self, model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool
-    ) -> Any:
+        self, model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
+    ) -> tf.Tensor:
         """Returns the loss for a batch and updates the metric "loss", as Keras' steps do."""
 
     @abc.abstractmethod
-    def _scaled(self, loss: Any, model: Any) -> Any:
+    def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
         """Returns `loss` as the optimizer of `model` scales it."""
 
     @abc.abstractmethod
-    def apply_gradients(self, model: Any, means: list[Any]) -> None:
+    def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         """Runs the second half of the step: updates the trainable variables with the result of `gradients`."""
 
-    def test_and_predict(self, model: Any, data: Any) -> tuple[dict[str, Any], Any]:
+    def test_and_predict(self, model: Model, data: Nest) -> tuple[Logs, Nest]:
         """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
         features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
         predictions = model(features, training=False)
@@ -235,39 +266,39 @@ class Adapter(abc.ABC):
         return self.metrics(model, data, predictions), predictions
 
     @abc.abstractmethod
-    def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
+    def learning_rate(self, optimizer: Optimizer | None) -> tf.Tensor | None:
         """Returns the learning rate of the last update, a float32 scalar, or None if unknown, as for v1 optimizers."""
 
-    def random_generators(self, model: Any) -> list[Any]:
-        """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
-        return []
+    def draws(self, model: Model, trained_examples: tf.Variable, run_seed: tf.Variable) -> StepDraws:
+        """Returns the `StepDraws` of a training of `model`, for the position in these variables."""
+        return StepDraws(trained_examples, run_seed)
 
     @abc.abstractmethod
-    def reset_states(self, model: Any) -> None:
+    def reset_states(self, model: Model) -> None:
         """Resets the states of stateful recurrent layers, which would otherwise continue from the run before."""
 
     # Callbacks
 
-    def callback_list(self, model: Any, callbacks: list[Any], steps_per_epoch: int | None, epochs: float) -> Any:
+    def callback_list(self, model: Model, callbacks: list[Any], steps_per_epoch: int | None, epochs: float) -> Any:
         """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
         Raises:
-          UnsuitableModelError: one of `callbacks` is from the other Keras.
+          UnsuitableError: one of `callbacks` is from the other Keras.
         """
         for callback in callbacks:
             if not isinstance(callback, self.keras.callbacks.Callback):
-                raise UnsuitableModelError(self.foreign_callback.format(f"{callback!r}"))
+                raise UnsuitableError(self.foreign_callback.format(f"{callback!r}"))
         return self.keras.callbacks.CallbackList(
             callbacks, model=model, epochs=epochs, steps=steps_per_epoch, verbose=0
         )
 
-    def count_step(self, model: Any, step: int) -> None:  # noqa: B027, a default
+    def count_step(self, model: Model, step: int) -> None:  # noqa: B027, a default
         """Sets the step counter of fit, if callbacks such as TensorBoard read it from the model."""
 
     # Files
 
     @abc.abstractmethod
     def load_model(
-        self, path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
-    ) -> tuple[Any, bool]:
+        self, path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
+    ) -> tuple[Model | None, bool]:
         """Returns the saved model at `path` and whether it has a lambda; no model if `safe_mode` forbids a lambda."""

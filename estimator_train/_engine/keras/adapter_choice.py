@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +17,7 @@ import h5py
 import tf_keras
 
 from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.protocols import CustomObjects, Model
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
 from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
@@ -26,7 +26,7 @@ from estimator_train._engine.session.private_tensorflow import eager_mode
 _TF_KERAS = TfKerasAdapter()
 
 
-def adapter_of(model: Any) -> Adapter:
+def adapter_of(model: object) -> Adapter:
     """Returns the adapter for a Keras model.
 
     Raises:
@@ -45,9 +45,7 @@ def imported_kerases() -> list[ModuleType]:
     return [tf_keras, *([sys.modules["keras"]] if "keras" in sys.modules else [])]
 
 
-def model_source(
-    model: Any | Callable[[], Any], custom_objects: dict[str, Any] | None = None, seed: int | None = None
-) -> ModelSource:
+def model_source(model: Any, custom_objects: CustomObjects | None = None, seed: int | None = None) -> ModelSource:
     """Returns the `ModelSource` for a compiled Keras model or for a function that returns one.
 
     `ModelSource` describes the arguments.
@@ -64,8 +62,8 @@ def model_source(
 
 
 def load_model(
-    path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
-) -> tuple[Any, bool]:
+    path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
+) -> tuple[Model | None, bool]:
     """Returns the saved model at `path` and whether it has a lambda; the model is None if `safe_mode` forbids it."""
     path = os.fspath(path)
     adapter = _keras3_adapter() if _saved_by(path).startswith("3.") else _TF_KERAS

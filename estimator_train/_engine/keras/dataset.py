@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,12 +14,12 @@ from estimator_train._engine.input_fns.order import share_of_pipeline, without_f
 from estimator_train._engine.input_fns.protocols import on_host_and_device, starting_at
 from estimator_train._engine.input_fns.returned import are_arrays, dataset_of_arrays, dataset_of_graph
 from estimator_train._engine.model_fn import ModeKeys
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 
 def distributed_dataset(
-    strategy: tf.distribute.Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: Any
-) -> Any:
+    strategy: Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: object
+) -> tf.distribute.DistributedDataset:
     """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
 
     `position` is a pair: the number of examples already trained on and the seed of the run. None starts at the
@@ -47,7 +46,7 @@ def distributed_dataset(
     return distribute(strategy, dataset_fn, preprocess)
 
 
-def _dataset(input_fn: Callable, **offered: Any) -> tf.data.Dataset:
+def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:
     """Calls `input_fn` and returns its result as a dataset.
 
     `input_fn` is first called in eager mode. If it needs a v1 graph, as tf.estimator used, or returns tensors such as
@@ -83,7 +82,7 @@ def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     if first is None:
         return dataset
 
-    def has_no_rank(part: Any) -> bool:
+    def has_no_rank(part: tf.Tensor | None) -> bool:
         return part is not None and part.shape.rank is None
 
     def with_ranks(*element: Nest) -> Nest:

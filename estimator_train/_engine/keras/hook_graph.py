@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import ObjectSaver
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.model_fn import EstimatorSpec
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import HookGraph
 from estimator_train._engine.session.hook_variables import ModelVariables
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
@@ -37,7 +36,7 @@ class Hyperparameters:
                 "estimator_compiled_hyperparameters": self._compiled_before,
             }
 
-    def leave_out_of(self, root: Any) -> None:
+    def leave_out_of(self, root: object) -> None:
         """Excludes the values from checkpoints of the trackable object `root`; may be called again."""
         ids = {id(variable) for variable in self._current.values()}
         for part in list(tf.train.TrackableView(root).descendants()):
@@ -46,7 +45,7 @@ class Hyperparameters:
                 self._holders.append(part)
 
     @contextlib.contextmanager
-    def restoring(self, besides: dict[str, Any]) -> Iterator[None]:
+    def restoring(self, besides: dict[str, tf.Variable]) -> Iterator[None]:
         """Wraps a restore; if the model is now compiled with another value than before, sets the new one afterwards.
 
         `besides` has the entries of `saved` that the checkpoint has. Checkpoints of earlier versions have the values

@@ -5,22 +5,25 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.cluster.synchronous import spans_workers
 from estimator_train._engine.distribution.replica_input import batch_size
-from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.protocols import BatchIterator
+from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest
-
-if TYPE_CHECKING:
-    from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.types import Nest, Strategy
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+# What the steps of a call return, see `Loop._steps`, and what a tf.while_loop over them carries, the condition first.
+Results: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]
+Carried: TypeAlias = tuple[tf.Tensor, Nest, tf.Tensor, "_Totals"]
 
 
 class Loop:
@@ -34,7 +37,7 @@ class Loop:
 
     _counts_on_host = False  # whether a call counts and decides on the host, wherever the model is
 
-    def __init__(self, program: StepProgram, strategy: tf.distribute.Strategy, global_step: tf.Variable | None) -> None:
+    def __init__(self, program: StepProgram, strategy: Strategy, global_step: tf.Variable | None) -> None:
         self._program = program
         self._strategy = strategy
         self._global_step = global_step
@@ -47,7 +50,7 @@ class Loop:
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
             self._host = tf.zeros([]).device if self._counts_on_host else None
 
-    def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
+    def trace(self, iterator: BatchIterator) -> tuple[dict[str, tf.TypeSpec], Callable]:
         """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, seconds, wishes).
 
         The function runs up to `count` steps, of which none begins after `seconds`, and returns a dict of the last
@@ -64,7 +67,7 @@ class Loop:
         self.variables = run.variables
         run_unchecked = private_tensorflow.unchecked(run)
 
-        def call(iterator: Any, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
+        def call(iterator: BatchIterator, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, tf.Tensor]:
             with tf.device(self._host):
                 limits_and_wishes = tf.constant([count, round(seconds * 1e6), *wishes], tf.int64)
             values = run_unchecked(iterator, limits_and_wishes)
@@ -89,7 +92,7 @@ class Loop:
 
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
-    def _run(self, iterator: Any, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
+    def _run(self, iterator: BatchIterator, limits_and_wishes: tf.Tensor) -> dict[str, Nest]:
         with tf.device(self._host):
             count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
             with tf.control_dependencies([count]):
@@ -105,9 +108,7 @@ class Loop:
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
 
-    def _steps(
-        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         """Returns the numbers of steps done and of their examples, the seconds of waiting, and how many wish to save.
 
         A step must only start if there is data, because ops that need none, such as counting the optimizer's
@@ -128,8 +129,8 @@ class Loop:
     # Whether another step may start depends on when this one started: at its end, it would be too late to read ahead.
 
     def _step(
-        self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
-    ) -> tuple[Any, ...]:
+        self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
+    ) -> Carried:
         optional, *examples_of_all = batch
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
@@ -138,11 +139,11 @@ class Loop:
         return more & goes_on, batch, done, totals
 
     def _accumulated_step(
-        self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
-    ) -> tuple[Any, ...]:
+        self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
+    ) -> Carried:
         batches_per_step = self._program.batches_per_step
 
-        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Any:
+        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Carried:
             optional, *examples_of_all = batch
             taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
             batches += 1
@@ -173,7 +174,9 @@ class Loop:
         self._strategy.run(self._program.update, args=(batches,))
         self._program.end_step()
 
-    def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
+    def _next_batch(
+        self, iterator: BatchIterator, wanted: tf.Tensor, wishes: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tuple, tf.Tensor, tf.Tensor | None]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
@@ -211,7 +214,7 @@ class Loop:
         with tf.control_dependencies([self._read.assign_add(tf.cast(has_batch, tf.int64))]):
             return tf.identity(has_batch)
 
-    def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Any], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Nest], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
 
         All replicas need examples. A process without a batch takes part, too, or the others would wait for it forever.
@@ -232,7 +235,9 @@ class Loop:
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_batch(self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    def _run_batch(
+        self, done: tf.Tensor, batch: Nest, examples: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
         `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
@@ -256,7 +261,7 @@ class Loop:
         self._program.add_examples(examples)
         return examples, ended
 
-    def _on_replica(self, batch: Any) -> tuple[Any, ...]:
+    def _on_replica(self, batch: Nest) -> tuple[dict[str, tf.Tensor], list[tf.Tensor], tf.Tensor]:
         logs, self.batch_structure = self._program.step(batch)
         logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a user's step may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
@@ -290,9 +295,7 @@ class Loop:
 class SingleSteps(Loop):
     """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
-    def _steps(
-        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         none = tf.constant(0, tf.int64)
         with tf.control_dependencies([begun]):
             batch = private_tensorflow.next_as_optional(iterator)
@@ -320,12 +323,10 @@ class DevicesLoop(Loop):
 
     _counts_on_host = True
 
-    def _steps(
-        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
 
-        def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+        def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
             with tf.control_dependencies([totals.now]):
                 more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
             with tf.control_dependencies([more]):
@@ -340,7 +341,7 @@ class DevicesLoop(Loop):
             taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
             return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
-        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
             if per_step == 1:
                 more, batches, saves, totals = take(done, none, saves, totals)
             else:
@@ -376,7 +377,7 @@ class _Totals(NamedTuple):
 class PredictionLoop:
     """The loop of a `PredictionProgram`, with the interface of `Loop`; runs one batch per call, on one device."""
 
-    def __init__(self, program: StepProgram, *_: Any) -> None:  # it needs no strategy and counts no steps
+    def __init__(self, program: StepProgram, *_: object) -> None:  # it needs no strategy and counts no steps
         self._program = program
         self.variables = ()
 
@@ -384,22 +385,22 @@ class PredictionLoop:
         """Resets accumulated state."""
         self._program.reset()
 
-    def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
+    def trace(self, iterator: BatchIterator) -> tuple[dict[str, tf.TypeSpec], Callable]:
         run = self._run.get_concrete_function(iterator)
         self.variables = run.variables
         return _specs(run.structured_outputs), lambda iterator, *_: run(iterator)
 
-    def trace_features(self, spec: Any) -> Any:
+    def trace_features(self, spec: Nest) -> tf.types.experimental.ConcreteFunction:
         """Returns the concrete function for batches of features with the `tf.TypeSpec` `spec`, without an iterator."""
         return self._predict.get_concrete_function(spec)
 
     @tf.function(autograph=False)
-    def _run(self, iterator: Any) -> dict[str, Any]:
+    def _run(self, iterator: BatchIterator) -> dict[str, Nest]:
         predictions, _ = self._program.step(iterator.get_next())
         return predictions
 
     @tf.function(autograph=False)
-    def _predict(self, features: Any) -> dict[str, Any]:
+    def _predict(self, features: Nest) -> dict[str, Nest]:
         predictions, _ = self._program.step((features,))
         return predictions
 
@@ -411,5 +412,26 @@ def _sizes(batch: Nest) -> tf.Tensor:
     return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
 
 
-def _specs(values: dict[str, Any]) -> dict[str, tf.TypeSpec]:
+def _specs(values: dict[str, Nest]) -> dict[str, tf.TypeSpec]:
     return {name: tf.type_spec_from_value(value) for name, value in values.items()}
+
+
+def kind_of_loop(program: StepProgram, strategy: Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
+    """Returns the class that runs the program's steps over the replicas of `strategy`.
+
+    `in_single_steps`: whether each call will run one step, without others to agree with.
+    """
+    if program.mode == ModeKeys.PREDICT:
+        return PredictionLoop
+    if _reads_onto_devices(strategy):
+        return DevicesLoop
+    return SingleSteps if in_single_steps and program.batches_per_step == 1 else Loop
+
+
+def _reads_onto_devices(strategy: Strategy) -> bool:
+    """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
+    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
+    if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
+        return strategy.num_replicas_in_sync > 1
+    devices = strategy.extended.worker_devices
+    return len(devices) > 1 or "GPU" in devices[0]

@@ -8,17 +8,20 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import synchronous
-from estimator_train._engine.export_outputs import PredictOutput
+from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
+from estimator_train._engine.keras.protocols import Logs
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
 from estimator_train._engine.keras.source import ModelSource
@@ -29,30 +32,30 @@ from estimator_train._engine.keras.step_programs import (
     TrainingProgram,
     predict,
 )
-from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
-from estimator_train._engine.model_fn import (
-    EstimatorSpec,
-    ModeKeys,
-    PreparedModel,
-    Run,
-    argument_names,
-    metrics_of,
-)
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, metrics_of
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Params, SessionRunHook, Strategy
 
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
 
-_STATES: dict[str, Any] = {
-    ModeKeys.TRAIN: TrainingState,
-    ModeKeys.EVAL: EvaluationState,
-    ModeKeys.PREDICT: EvaluationState,
-}
-# By model_dir, the model that was last trained there.
-_LAST_TRAINED: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
-_State = TypeVar("_State", TrainingState, EvaluationState)
+class _LastTrained:
+    """Knows which model was last trained in a directory, and frees its copies when another one is trained there.
+
+    Otherwise a notebook, which keeps the Estimators of a cell that is run again, would keep the copies of each.
+    """
+
+    def __init__(self) -> None:
+        self._models: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
+
+    def replace(self, model_dir: str, model: KerasModel) -> None:
+        earlier = self._models.get(model_dir, model)
+        if earlier is not model:
+            earlier.free_states()
+        self._models[model_dir] = model
+
+
+_LAST_TRAINED = _LastTrained()
 
 
 class _KerasRun(Run):
@@ -68,7 +71,7 @@ class KerasModel(PreparedModel):
     Separate copies of the model are used for training, for evaluation and prediction from checkpoints, and, in the
     given state, for evaluation before training. Each strategy has its own copies, and so does each of several runs at
     the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel,
-    or until another one is trained in the same directory: a notebook keeps the Estimators of a cell that is run again.
+    or until another one is trained in the same directory; see `_LastTrained`.
     """
 
     has_initial_values = True
@@ -85,11 +88,10 @@ class KerasModel(PreparedModel):
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
         # By role and strategy, those that no run uses.
-        self._idle_states: dict[Any, list[Any]] = collections.defaultdict(list)
+        self._idle_states: dict[tuple[str, int], list] = collections.defaultdict(list)
         self._trained: ModelState | None = None  # the state of the last training
-        self._just_saved: tuple[str | None, int] | None = (
-            None  # the path of its checkpoint, and the thread in which it waits
-        )
+        # The path of its checkpoint, and the thread in which it waits.
+        self._just_saved: tuple[str | None, int] | None = None
 
     def with_metrics(self, metric_fn: Callable) -> KerasModel:
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
@@ -99,19 +101,16 @@ class KerasModel(PreparedModel):
         mode: str,
         input_fn: Callable,
         config: RunConfig,
-        params: Any,
+        params: Params,
         checkpoint_path: str | None,
         last_step: int | None,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
+        hooks: Sequence[SessionRunHook] = (),
     ) -> Run:
         trains = mode == ModeKeys.TRAIN
         epoch_hooks = [hook for hook in hooks if trains and isinstance(hook, EpochHook)]
         if trains:
             _check_training(config, epoch_hooks)
-            earlier = _LAST_TRAINED.get(config.model_dir, self)
-            if earlier is not self:
-                earlier.free_states()
-            _LAST_TRAINED[config.model_dir] = self
+            _LAST_TRAINED.replace(config.model_dir, self)
         with contextlib.ExitStack() as stack:
             with eager_classes(), eager_mode():
                 if trains and config.tf_random_seed is not None:
@@ -131,7 +130,7 @@ class KerasModel(PreparedModel):
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
     def predict_functions(
-        self, config: RunConfig, params: Any, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
+        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
     ) -> Callable:
         # A separate state, because evaluations share theirs and load different checkpoints into it.
         with eager_classes(), eager_mode():
@@ -140,7 +139,7 @@ class KerasModel(PreparedModel):
             state.restore_early(checkpoint_path, self._just_trained(checkpoint_path))
         program = PredictionProgram(state.adapter, state.model, None)
 
-        def function_of(spec: Nest) -> Any:
+        def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
             with eager_classes():
                 # Not `restored`: the checkpoint may have been deleted since.
                 with state.completed(checkpoint_path), BUILDING:
@@ -149,7 +148,7 @@ class KerasModel(PreparedModel):
                 run = state.loop(program).trace_features(spec)
             names = list(select(run.structured_outputs))
 
-            def function(features: Nest) -> Any:
+            def function(features: Nest) -> dict[str, Nest]:
                 predictions = run(features)
                 return {name: predictions[name].numpy() for name in names}
 
@@ -161,7 +160,7 @@ class KerasModel(PreparedModel):
         self,
         receiver_fns: Mapping[str, Callable],
         config: RunConfig,
-        params: Any,
+        params: Params,
         checkpoint_path: str | None,
         directory: str,
         as_text: bool,
@@ -172,13 +171,13 @@ class KerasModel(PreparedModel):
             )
         with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, config, checkpoint_path) as state:
 
-            def predictions_of(features: Nest) -> Any:
+            def predictions_of(features: Nest) -> dict[str, Nest]:
                 return predict(state.adapter, state.model, state.model.predict_step, features)
 
             # A custom gradient is saved with the tensors that it captures from its own function.
             traced = tf.function(predictions_of, autograph=False)
 
-            def serve(features: Nest) -> Any:
+            def serve(features: Nest) -> dict[str, ExportOutput]:
                 predictions = traced(features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
@@ -218,7 +217,7 @@ class KerasModel(PreparedModel):
 
         After an error in the block, no other run gets it: a failed trace may leave layers and functions half built.
         """
-        kind = _STATES[mode]
+        kind = TrainingState if mode == ModeKeys.TRAIN else EvaluationState
         strategy = _strategy(mode, config)
         _check_scope(strategy)
         idle = self._idle_states[kind.role(checkpoint_path), id(strategy)]
@@ -237,17 +236,12 @@ class KerasModel(PreparedModel):
             raise
         idle.append(state)
 
-    def _new_state(self, kind: type[_State], strategy: tf.distribute.Strategy | None, config: RunConfig) -> _State:
+    def _new_state(self, kind: type[ModelState], strategy: Strategy | None, config: RunConfig) -> ModelState:
         with BUILDING:
             return kind(self._source, _without_merging(strategy or tf.distribute.get_strategy()), config)
 
     def _program(
-        self,
-        mode: str,
-        state: Any,
-        input_fn: Callable,
-        config: RunConfig,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook],
+        self, mode: str, state: Any, input_fn: Callable, config: RunConfig, hooks: Sequence[SessionRunHook]
     ) -> tuple[StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
@@ -281,7 +275,7 @@ class KerasModel(PreparedModel):
         program: StepProgram,
         steps: StepRunner,
         config: RunConfig,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook],
+        hooks: Sequence[SessionRunHook],
     ) -> tuple[HookGraph, EstimatorSpec]:
         if program.shares_hook_graph and not hooks and not self._metric_fns:
             return state.hook_graph(program, steps.value_specs, config)
@@ -293,7 +287,7 @@ class KerasModel(PreparedModel):
                 spec = spec._replace(eval_metric_ops=metrics)
         return hook_graph, spec
 
-    def _rename(self, logs: Any) -> dict[str, Any]:
+    def _rename(self, logs: object) -> Logs:
         if not isinstance(logs, dict):
             raise ValueError(f"train_step and test_step must return a dict of names to values, got: {logs!r}")
         logs = _flat(logs)
@@ -304,9 +298,8 @@ class KerasModel(PreparedModel):
         if self._metric_names_map is None:
             return dict(logs)
         metrics = logs.keys() - {"loss"}
-        losses = {
-            name for name in metrics if name.endswith("_loss")
-        }  # losses of outputs, which tf.estimator did not report
+        # Losses of outputs, which tf.estimator did not report.
+        losses = {name for name in metrics if name.endswith("_loss")}
         if not metrics - losses <= self._metric_names_map.keys() <= metrics:
             raise ValueError(
                 f"metric_names_map must have every compiled metric, {sorted(metrics)}, and no other key; "
@@ -315,7 +308,7 @@ class KerasModel(PreparedModel):
         return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
 
 
-def _dataset_for(state: ModelState, input_fn: Callable, **offered: Any) -> Any:
+def _dataset_for(state: ModelState, input_fn: Callable, **offered: object) -> tf.distribute.DistributedDataset:
     """Returns the data of a run, distributed to the replicas of `state`, from the position of its training."""
     return distributed_dataset(state.strategy, input_fn, state.input_position(), **offered)
 
@@ -335,7 +328,7 @@ def _check_training(config: RunConfig, epoch_hooks: Sequence[EpochHook]) -> None
         )
 
 
-def _strategy(mode: str, config: RunConfig) -> tf.distribute.Strategy | None:
+def _strategy(mode: str, config: RunConfig) -> Strategy | None:
     """Returns the strategy of a run, or None."""
     if mode == ModeKeys.EVAL and synchronous.spans_workers(config.eval_distribute):
         raise ValueError(
@@ -344,7 +337,7 @@ def _strategy(mode: str, config: RunConfig) -> tf.distribute.Strategy | None:
     return {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
 
 
-def _without_merging(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy:
+def _without_merging(strategy: Strategy) -> Strategy:
     """Replaces a MirroredStrategy over one device, whose only replica would be merged with no others.
 
     XLA cannot compile that on a CPU, nor on a GPU, where TensorFlow sums the gradients of one replica by a collective
@@ -356,7 +349,7 @@ def _without_merging(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy
     return tf.distribute.OneDeviceStrategy(*strategy.extended.worker_devices)
 
 
-def _check_scope(strategy: tf.distribute.Strategy | None) -> None:
+def _check_scope(strategy: Strategy | None) -> None:
     if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
         raise ValueError(
             "train, evaluate and predict cannot run inside the scope() of another strategy than their own; leave the "
@@ -364,9 +357,9 @@ def _check_scope(strategy: tf.distribute.Strategy | None) -> None:
         )
 
 
-def _flat(logs: dict[str, Any]) -> dict[str, Any]:
+def _flat(logs: Logs) -> Logs:
     """Flattens nested dicts in `logs`, such as the result of Keras 3's compiled metrics."""
-    flat: dict[str, Any] = {}
+    flat: Logs = {}
     for name, value in logs.items():
         flat |= _flat(value) if isinstance(value, dict) else {name: value}
     return flat

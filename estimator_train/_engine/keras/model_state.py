@@ -8,28 +8,28 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.distribution.private_tensorflow import own_collectives
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
-from estimator_train._engine.keras.parts.feature_cache import FeatureBatches
-from estimator_train._engine.keras.parts.frozen_layers import split
-from estimator_train._engine.keras.parts.recomputation import recomputing
+from estimator_train._engine.keras.loop import kind_of_loop
+from estimator_train._engine.keras.protocols import FrozenPart, Model
 from estimator_train._engine.keras.source import ModelSource
-from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.model_fn import EstimatorSpec
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import HookGraph
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+from estimator_train._engine.types import Strategy
 
 log = tf.get_logger()
 
@@ -56,32 +56,38 @@ class ModelState:
     `TrainingState` and `EvaluationState` derive from it.
     """
 
-    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+    def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
+        own_collectives(strategy)
         self.strategy = strategy
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self._source = source
         self._config = config
-        self._loaded: Any = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
+        self._loaded: object = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
         self._loops: dict[tuple[StepProgram, type], Any] = {}
-        self._hook_graphs: dict[Any, tuple[HookGraph, EstimatorSpec]] = {}
+        self._hook_graphs: dict[tuple, tuple[HookGraph, EstimatorSpec]] = {}
+
+    @staticmethod
+    def role(path: str | None) -> str:
+        """Returns a name for the runs that may use the same states, given the checkpoint that they start from."""
+        return "given" if path is None else "checkpoint"
 
     def _make_checkpoint(self) -> None:
         self._parts = self.adapter.saved_parts(self.model)
         attached = {"estimator_global_step": self.global_step, **self._attached()}
         self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
-    def _attached(self) -> dict[str, Any]:
+    def _attached(self) -> dict[str, tf.Variable]:
         """Returns what the checkpoint saves besides the model and the global step, by name."""
         return {}
 
     @property
-    def root(self) -> Any:
+    def root(self) -> object:
         """The trackable object that checkpoints save, with all of the model's variables."""
         return self._parts.root
 
-    def fed_by(self, input_fn: Callable) -> tuple[Any, Callable]:
+    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable]:
         """Returns the model that runs on the data of `input_fn`, this one or a part of it, and the input_fn for it."""
         return self.model, input_fn
 
@@ -90,11 +96,11 @@ class ModelState:
         return None
 
     def loop(self, program: StepProgram, in_single_steps: bool = False) -> Any:
-        """Returns the compiled loop of `program`, a program of this model or a part; see `StepProgram.kind_of_loop`."""
-        kind = program.kind_of_loop(self.strategy, in_single_steps)
+        """Returns the compiled loop of `program`, a program of this model or a part; see `kind_of_loop`."""
+        kind = kind_of_loop(program, self.strategy, in_single_steps)
         if (program, kind) not in self._loops:
             # A new program, because steps compiled by an equal one have Normalization statistics as constants.
-            new = dataclasses.replace(program)  # type: ignore[type-var]
+            new = dataclasses.replace(program)
             self._loops[new, kind] = kind(new, self.strategy, self.global_step if program.trains else None)
         return self._loops[program, kind]
 
@@ -114,7 +120,7 @@ class ModelState:
         """See `ModelSource.check_variables`; `used` are the variables of a function that was traced for this state."""
         self._source.check_variables(self.model, used)
 
-    def value_of(self, variable: tf.Variable) -> Any:
+    def value_of(self, variable: tf.Variable) -> np.ndarray:
         """Returns the value that a checkpoint would save for a variable of this state, aggregated over replicas."""
         with self.strategy.scope():
             return variable.read_value().numpy()
@@ -133,11 +139,11 @@ class ModelState:
             for name, variable in self._weights_by_name().items()
         }
 
-    def variable_values(self, names: Iterable[str]) -> list[Any]:
+    def variable_values(self, names: Iterable[str]) -> list[np.ndarray]:
         weights = self._weights_by_name()
         return [self.value_of(weights[name]) for name in names]
 
-    def assign(self, values: dict[str, Any]) -> None:
+    def assign(self, values: dict[str, np.ndarray]) -> None:
         before, weights = self.adapter.statistics(self.model), self._weights_by_name()
         self._loaded = _TRAINED
         with self.strategy.scope():
@@ -236,17 +242,12 @@ class ModelState:
 class EvaluationState(ModelState):
     """A state that evaluates, predicts and exports."""
 
-    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+    def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
         # its checkpoints, so they keep both, and evaluation uses the averages.
         self._takes_averages = object_based.keeps_averages(self.model.optimizer)
         self._make_checkpoint()
-
-    @staticmethod
-    def role(path: str | None) -> str:
-        """Returns a name for the runs that may use the same states, given the checkpoint that they start from."""
-        return "given" if path is None else "checkpoint"
 
     def _assign(self, path: str, trained: ModelState | None) -> None:
         if trained is not None and not self._takes_averages and self._copies(trained):
@@ -277,15 +278,17 @@ class TrainingState(ModelState):
       draws: the `StepDraws` of the model's layers.
     """
 
-    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+    def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         self.adapter.check_trains_on(self.model, self.strategy)
         self.adapter.prepare_optimizers(self.model)
         self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
-        self.draws = StepDraws(self.adapter, self.model, self.trained_examples, self.input_seed)
+        self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
-        self._features: Any = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
+        self._features: weakref.WeakKeyDictionary[FrozenFeatures, dict] = (
+            weakref.WeakKeyDictionary()
+        )  # the frozen part's outputs by input_fn
         self._lacks_position = False  # whether the checkpoint does not have it
         self._make_checkpoint()
 
@@ -297,11 +300,11 @@ class TrainingState(ModelState):
         super()._make_checkpoint()
         self._hyperparameters.leave_out_of(self.root)
 
-    def _attached(self) -> dict[str, Any]:
+    def _attached(self) -> dict[str, tf.Variable]:
         position = {_EXAMPLES: self.trained_examples, _SEED: self.input_seed}
         return position | self._hyperparameters.saved
 
-    def fed_by(self, input_fn: Callable) -> tuple[Any, Callable]:
+    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable]:
         """See `ModelState.fed_by`.
 
         The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
@@ -314,12 +317,12 @@ class TrainingState(ModelState):
         return (self._recomputing if self._config.recompute else self.model), input_fn
 
     @functools.cached_property
-    def _recomputing(self) -> Any:
-        return recomputing(self.model, self.strategy)
+    def _recomputing(self) -> Model:
+        return self.adapter.recomputing(self.model, self.strategy)
 
     @functools.cached_property
-    def _frozen_and_trained(self) -> tuple[Any, Any]:
-        return split(self.model, self.strategy, recompute=self._config.recompute)
+    def _frozen_and_trained(self) -> tuple[FrozenPart, Model]:
+        return self.adapter.frozen_and_trained(self.model, self.strategy, self._config.recompute)
 
     # Checkpoints
 

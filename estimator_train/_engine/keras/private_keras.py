@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 
 def compile_arguments(model: Any) -> dict[str, Any]:
     """Returns a dict of a model's `compile()` arguments, without the optimizer for a model made in a v1 graph.
@@ -19,12 +21,12 @@ def compile_arguments(model: Any) -> dict[str, Any]:
     return dict(model._compile_config.config)
 
 
-def mask_of(prediction: Any) -> Any:
+def mask_of(prediction: tf.Tensor) -> tf.Tensor | None:
     """Returns the mask that a layer has attached to its output and that losses and metrics read, or None."""
     return getattr(prediction, "_keras_mask", None)
 
 
-def attach_mask(prediction: Any, mask: Any) -> None:
+def attach_mask(prediction: tf.Tensor, mask: tf.Tensor | None) -> None:
     """Makes losses and metrics of `prediction` read `mask`, unless it is None."""
     if mask is not None:
         prediction._keras_mask = mask

@@ -6,14 +6,16 @@ Any release may change them: a function raises AttributeError or ImportError if 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
+
+from estimator_train._engine.keras.protocols import BatchIterator
+from estimator_train._engine.types import Nest, Strategy
 
 v1 = tf.compat.v1
 
 
-def copy_v1_optimizer(optimizer: Any) -> Any:
+def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
     """Returns a tf.compat.v1 optimizer with the settings of `optimizer` and no variables.
 
     v1 optimizers have no configuration. Their settings are all attributes except the variables and the bookkeeping of
@@ -59,13 +61,13 @@ def is_stateful_op(name: str) -> bool:
     return op_def_registry.get(name).is_stateful
 
 
-def unchecked(function: Any) -> Callable:
+def unchecked(function: tf.types.experimental.ConcreteFunction) -> Callable:
     """Returns a concrete function as one that takes its arguments as they are, and is not recorded by gradient tapes.
 
     To check and convert an iterator and a tensor takes about 0.2 ms in each call.
     """
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Nest) -> Nest:
         # Other objects, such as the iterator of a strategy where TF 2 behavior is off, are captured.
         flat = filter(tf.is_tensor, tf.nest.flatten(arguments, expand_composites=True))
         return function.inference_fn.call_preflattened([*flat, *function.captured_inputs])
@@ -73,7 +75,7 @@ def unchecked(function: Any) -> Callable:
     return call
 
 
-def next_as_optional(iterator: Any) -> tf.experimental.Optional:
+def next_as_optional(iterator: BatchIterator) -> tf.experimental.Optional:
     """Takes the next batch of the only local replica, as `iterator.get_next_as_optional()` does without a strategy.
 
     With one, that method asks for the size of the dataset when it is traced, which is no part of the iterator's
@@ -89,7 +91,9 @@ def next_as_optional(iterator: Any) -> tf.experimental.Optional:
     return optional
 
 
-def next_on_devices(iterator: Any, strategy: tf.distribute.Strategy) -> tuple[tf.Tensor, Callable[[], Any]]:
+def next_on_devices(
+    iterator: tf.distribute.DistributedIterator, strategy: Strategy
+) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 
     `iterator` is that of a distributed dataset in which each replica has a batch or none has. Its own
@@ -100,7 +104,7 @@ def next_on_devices(iterator: Any, strategy: tf.distribute.Strategy) -> tuple[tf
     (of_worker,) = iterator._iterators
     optionals = of_worker.get_next_as_optional_list()
 
-    def on_each_device(method: str) -> list[Any]:
+    def on_each_device(method: str) -> list[Nest]:
         values = []
         for device, optional in zip(strategy.extended.worker_devices, optionals, strict=True):
             with tf.device(device):  # elsewhere, the whole batch would be moved there

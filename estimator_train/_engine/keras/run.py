@@ -7,21 +7,21 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.keras.model_state import BUILDING
+from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs, tracebacks
-
-if TYPE_CHECKING:
-    from estimator_train.run_config import RunConfig
+from estimator_train._engine.types import Nest, SessionRunHook
 
 _AUTOMATIC_SECONDS = 0.2  # of a call by default: far above its cost of about 1 ms, and short for whoever presses Ctrl-C
 _LONG, _MANY = 1e9, 10**9
@@ -40,11 +40,11 @@ class StepRunner:
         self,
         state: Any,
         program: StepProgram,
-        make_dataset: Callable[[], Iterable],
+        make_dataset: Callable[[], tf.distribute.DistributedDataset],
         config: RunConfig,
         restored: contextlib.AbstractContextManager[None],
         last_step: int | None,
-        hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
+        hooks: Sequence[SessionRunHook] = (),
     ) -> None:
         """Traces the steps without running them.
 
@@ -90,12 +90,12 @@ class StepRunner:
         state.check_variables(self._loop.variables)
 
     @property
-    def batch_structure(self) -> Any:
+    def batch_structure(self) -> Nest:
         """The structure of the program's batch outputs, whose tensors are values of each step."""
         return self._loop.batch_structure
 
     @property
-    def _iterator(self) -> Any:
+    def _iterator(self) -> BatchIterator:
         (iterator,) = self._iterators
         return iterator
 
@@ -110,7 +110,7 @@ class StepRunner:
             self._iterators.append(iter(self._make_dataset()))
             self.global_step = int(self._state.global_step.numpy())
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> dict[str, tf.Tensor]:
         if self._trains:
             self._state.begin_steps()
         loop = self._state.loop(self._program, self._in_single_steps)
@@ -147,7 +147,7 @@ class StepRunner:
         """Sets `global_step` to the steps that an unfinished call has done."""
         self.global_step = int(self._state.global_step.numpy())
 
-    def _log_batch(self, values: dict[str, Any]) -> None:
+    def _log_batch(self, values: dict[str, tf.Tensor]) -> None:
         examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
         log_batch(f"{examples} examples", self._state.strategy.num_replicas_in_sync)
 
@@ -183,6 +183,5 @@ class StepRunner:
         for every, first in logged if has_log_lines else ():
             if every:
                 counts.append(int(every) - (done - first) % int(every))
-        return math.ceil(min(*counts, _MANY)), max(
-            _AUTOMATIC_SECONDS - self._step_seconds, 0
-        ) if is_automatic else _LONG
+        seconds = max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
+        return math.ceil(min(*counts, _MANY)), seconds

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.signatures import signatures
+from estimator_train._engine.exports.outputs import ExportOutput
+from estimator_train._engine.exports.receivers import InputReceiver
+from estimator_train._engine.exports.signatures import signatures
+from estimator_train._engine.types import Nest
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
 def write_saved_model(
-    model_root: Any,
-    serve: Callable[[Any], dict[str, Any]],
-    receiver_fn: Callable[[], Any],
+    model_root: object,
+    serve: Callable[[Nest], dict[str, ExportOutput]],
+    receiver_fn: Callable[[], InputReceiver],
     directory: str,
     as_text: bool,
 ) -> None:
@@ -35,7 +41,7 @@ def write_saved_model(
     """
     defs = {}
 
-    def build() -> dict[str, Any]:
+    def build() -> dict:
         receiver = receiver_fn()
         defs.update(signatures(receiver, serve(receiver.features)))
         return {}
@@ -50,7 +56,7 @@ def write_saved_model(
     _edit(directory, {key: signature.method_name for key, signature in defs.items()}, as_text)
 
 
-def _save(root: Any, directory: str, functions: dict[str, Any]) -> None:
+def _save(root: object, directory: str, functions: dict[str, tf.types.experimental.ConcreteFunction]) -> None:
     """Saves `root`, with its custom gradients if TensorFlow can save them; serving does not need them."""
     try:
         tf.saved_model.save(root, directory, signatures=functions)
@@ -62,24 +68,24 @@ def _save(root: Any, directory: str, functions: dict[str, Any]) -> None:
         tf.saved_model.save(root, directory, signatures=functions, options=options)
 
 
-def _function(wrapped: Any, signature: Any) -> Any:
+def _function(wrapped: Any, signature: SignatureDef) -> tf.types.experimental.ConcreteFunction:
     """Returns the concrete function for a SignatureDef in the graph of `wrapped`, with the signature's names."""
 
-    def tensors(infos: Any) -> Any:
+    def tensors(infos: Mapping[str, TensorInfo]) -> dict[str, tf.Tensor]:
         return {name: wrapped.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
 
     inputs = tensors(signature.inputs)
     pruned = wrapped.prune(feeds=list(inputs.values()), fetches=tensors(signature.outputs))
 
     @tf.function(autograph=False)
-    def function(**fed: tf.Tensor) -> Any:
+    def function(**fed: tf.Tensor) -> Nest:
         return pruned(*(fed[name] for name in inputs))
 
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in inputs.items()}
     return function.get_concrete_function(**specs)
 
 
-def _variables_and_resources(root: Any) -> list[Any]:
+def _variables_and_resources(root: object) -> list[object]:
     """Returns the variables, tables and files below `root` that a SavedModel needs."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
     return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]

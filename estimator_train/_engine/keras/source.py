@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Model
+from estimator_train._engine.remedies import UnsuitableError
+from estimator_train._engine.types import Strategy
 
 ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -34,10 +36,10 @@ class ModelSource:
     def __init__(
         self,
         adapter: Adapter,
-        given: Any,
-        build: Callable[[], Any] | None = None,
-        custom_objects: dict[str, Any] | None = None,
-        clone_layer: Callable[[Any], Any] | None = None,
+        given: Model,
+        build: Callable[[], Model] | None = None,
+        custom_objects: CustomObjects | None = None,
+        clone_layer: CloneLayer | None = None,
         seed: int | None = None,
     ) -> None:
         """Reads the state of `given`.
@@ -73,13 +75,13 @@ class ModelSource:
         else:
             self._build = lambda precision: adapter.build_with_precision(build, precision)
 
-    def copy(self, strategy: tf.distribute.Strategy, precision: str | None = None) -> Any:
+    def copy(self, strategy: Strategy, precision: str | None = None) -> Model:
         """Returns a compiled copy with its own variables, created in the scope of `strategy`.
 
         `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
         """
         if precision is not None and self._scales_loss:
-            raise UnsuitableModelError(
+            raise UnsuitableError(
                 "The model scales its loss, so it already uses mixed precision; leave out mixed_precision."
             )
         with strategy.scope():
@@ -101,7 +103,7 @@ class ModelSource:
         if differences:
             tf.get_logger().warning("These weights keep their own values: %s", "; ".join(differences))
 
-    def check_variables(self, copy: Any, used: Iterable[tf.Variable]) -> None:
+    def check_variables(self, copy: Model, used: Iterable[tf.Variable]) -> None:
         """Raises ValueError if `used`, the variables of a function of `copy`, include some that the given model trains.
 
         A copy shares functions with the given model, such as those of Lambda layers and losses, which may refer to its
@@ -116,12 +118,12 @@ class ModelSource:
                 f"but the Estimator trains a copy, whose functions would still use the original's. {ADVICE}"
             )
 
-    def _trained(self, model: Any) -> list[tf.Variable]:
+    def _trained(self, model: Model) -> list[tf.Variable]:
         """Returns the variables that `model` trains, with those of each replica."""
         variables = self.adapter.trainable_variables(model)
         return [each for variable in variables for each in (variable, *getattr(variable, "values", ()))]
 
-    def _with_state(self, build: Callable[[], Any]) -> Any:
+    def _with_state(self, build: Callable[[], Model]) -> Model:
         model = build()
         if self._builds_slots:
             self.adapter.build_slots(model)
@@ -138,7 +140,7 @@ class ModelSource:
         return model
 
 
-def _vocabulary(layer: Any) -> tuple[list[Any], Any]:
+def _vocabulary(layer: Lookup) -> tuple[list[str | int], np.ndarray | None]:
     """Returns the vocabulary and the inverse document frequencies of a lookup layer, without special tokens."""
     vocabulary = layer.get_vocabulary(include_special_tokens=False)
     if layer.output_mode != "tf_idf" or not vocabulary:

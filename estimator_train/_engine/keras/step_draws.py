@@ -1,115 +1,40 @@
-"""StepDraws: draws the random numbers of a tf_keras model's layers from the position of the training."""
+"""StepDraws: the position of a training, from which its steps draw their random numbers."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.keras import private_tensorflow
-from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.tf_keras import private_tf_keras
-
 
 class StepDraws:
-    """Makes Dropout and other random layers draw the same numbers in a resumed training as in an unbroken one.
+    """Random numbers of a training's steps that are the same after a resume as without one.
 
-    Keras' own random ops start their sequence again in each process. Here the numbers depend only on the position (see
-    `position`), the order of the draws in the step, and the layer's `seed`, if it has one, instead of the run's.
-
-    Draws in the body of a `tf.while_loop`, `tf.map_fn` or the like stay Keras' own, because they would repeat in each
-    iteration, and so do those in a `tf.function` that the model calls, because it may be called several times.
+    The layers of Keras 3 need no more than this, because checkpoints contain the state of their random generators;
+    `tf_keras.layer_draws.LayerDraws` serves those of tf_keras.
 
     Args:
-      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
-      model: the Keras model.
       trained_examples: an int64 variable that counts the examples of all replicas.
       run_seed: an int64 variable, the seed of the run's random changes.
     """
 
-    def __init__(self, adapter: Adapter, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
-        self._adapter = adapter
-        self._model = model
+    def __init__(self, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
         self._trained_examples = trained_examples
         self._run_seed = run_seed
-        self._layer_seeds = {}  # by random generator
-        self._trace = threading.local()  # MirroredStrategy traces each replica in a thread
-        self._generators()
-
-    def _generators(self) -> list[Any]:
-        """Returns the random generators of the layers that exist, and keeps their seeds, which Keras' draws advance."""
-        generators = self._adapter.random_generators(self._model)
-        for generator in generators:
-            self._layer_seeds.setdefault(generator, private_tf_keras.layer_seed(generator))
-        return generators
 
     def position(self) -> tf.Tensor:
         """Returns (the run's seed, the examples trained on before, the replica's number), int64 of shape (3,)."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         return tf.stack([self._run_seed, self._trained_examples, tf.cast(replica, tf.int64)])
 
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> contextlib.AbstractContextManager[None]:
         """Wraps the code that traces the step of all replicas."""
-        generators = self._generators()
-        sources = [_StepGenerator(generator, self._layer_seeds[generator], self) for generator in generators]
-        with private_tf_keras.drawing_from(generators, sources):
-            yield
+        return contextlib.nullcontext()
 
     def begin(self, position: tf.Tensor) -> None:
         """Marks the beginning of a replica's step in its graph, at its `position`."""
-        self._trace.graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
-        self._trace.position = position
-        self._trace.run_seed = seed_at(position)
-        self._trace.draws = 0
-
-    def next_seed(self, layer_seed: int | None) -> tf.Tensor | None:
-        """Returns the seed of the next draw in this replica's step, int64 of shape (2,); None if Keras must draw."""
-        graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
-        if graph is not getattr(self._trace, "graph", None):
-            return None
-        self._trace.draws += 1
-        seed = self._trace.run_seed
-        if layer_seed is not None:
-            seed = seed_at(tf.concat([[tf.cast(layer_seed, tf.int64)], self._trace.position[1:]], axis=0))
-        return tf.random.fold_in(seed, tf.constant(self._trace.draws, tf.int64))
 
 
 def seed_at(position: tf.Tensor) -> tf.Tensor:
     """Returns the seed of a step from the result of `StepDraws.position`, int64 of shape (2,)."""
     return tf.random.fold_in(position[:2], position[2])
-
-
-class _StepGenerator:
-    """Implements the methods of tf.random.Generator that Keras' layers call."""
-
-    def __init__(self, generator: Any, layer_seed: int | None, draws: StepDraws) -> None:
-        self._draws = draws
-        self._layer_seed = layer_seed
-        self._own = private_tf_keras.own_draws(generator)
-
-    def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32) -> tf.Tensor:
-        return self._draw("uniform", shape=shape, minval=minval, maxval=maxval, dtype=dtype)
-
-    def normal(self, shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = tf.float32) -> tf.Tensor:
-        return self._draw("normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
-
-    def truncated_normal(
-        self, shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = tf.float32
-    ) -> tf.Tensor:
-        return self._draw("truncated_normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
-
-    def make_seeds(self, count: int = 1) -> tf.Tensor:
-        seed = self._draws.next_seed(self._layer_seed)
-        if seed is None:
-            return self._own("uniform", shape=[2, count], maxval=tf.int64.max, dtype=tf.int64)
-        return tf.random.stateless_uniform([2, count], seed, maxval=tf.int64.max, dtype=tf.int64)
-
-    def _draw(self, kind: str, **arguments: Any) -> tf.Tensor:
-        seed = self._draws.next_seed(self._layer_seed)
-        if seed is None:
-            return self._own(kind, **arguments)
-        return getattr(tf.random, f"stateless_{kind}")(seed=seed, **arguments)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import tensorflow as tf
 
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
+from estimator_train._engine.keras.protocols import Logs, Model
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
+from estimator_train._engine.types import Nest, Scaffold, Strategy
 
 
+@dataclasses.dataclass(unsafe_hash=True)
 class StepProgram:
     """Defines what a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for each run.
 
@@ -39,7 +41,7 @@ class StepProgram:
     """
 
     adapter: Adapter
-    model: Any
+    model: Model
     preprocess: Callable | None
     mode: ClassVar[str]
     trains: ClassVar[bool] = False
@@ -52,44 +54,35 @@ class StepProgram:
     def batches_per_step(self) -> int:
         return 1
 
-    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
-        """Returns the class that runs the program's steps over the replicas of `strategy`.
-
-        `in_single_steps`: whether each call will run one step, without others to agree with.
-        """
-        if _reads_onto_devices(strategy):
-            return DevicesLoop
-        return SingleSteps if in_single_steps and self.batches_per_step == 1 else Loop
-
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
         raise NotImplementedError
 
-    def triggers(self, hook_graph: HookGraph) -> list[Any]:
+    def triggers(self, hook_graph: HookGraph) -> list[tf.Tensor | tf.Operation]:
         """Returns the tensors and ops of the hook graph that run a step when they are fetched."""
         return [hook_graph.step_op]
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
+    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
         """Creates variables before the first step, because tf.function traces a function that creates variables twice.
 
         `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
         """
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         """Runs one step on a replica with its batch; every program implements it.
 
         Returns (a dict of value names to tensors, any structure of tensors with one entry per example).
         """
         raise NotImplementedError
 
-    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
+    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
         """Runs `step` on every replica; see `run_step` of the adapters."""
         return self.adapter.run_step(self.model, strategy, step, batch)
 
     def update(self, batches: tf.Tensor) -> None:
         """Runs on each replica at the end of a step of several batches; there was data for `batches` of them."""
 
-    def extra_outputs(self) -> dict[str, Any]:
+    def extra_outputs(self) -> dict[str, tf.Tensor]:
         """Returns a dict of names to additional values of the last step, which are the same on every replica."""
         return {}
 
@@ -102,7 +95,7 @@ class StepProgram:
     def reset(self) -> None:
         """Resets accumulated state, such as metrics, before a run."""
 
-    def _data(self, batch: Any) -> Any:
+    def _data(self, batch: Nest) -> Nest:
         """Returns the batch in Keras' form: (features[, labels[, sample weights]]), or only the features."""
         parts = self._parts(batch)
         needs_labels = self.keras_step and self.adapter.is_own_step(self.model, self.keras_step)
@@ -113,7 +106,7 @@ class StepProgram:
             )
         return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
 
-    def _parts(self, batch: Any) -> tuple[Any, ...]:
+    def _parts(self, batch: Nest) -> tuple[Nest, ...]:
         """Returns a tuple of the features and, if present, the labels and sample weights.
 
         In tf.estimator, sample weights were part of the features.
@@ -142,9 +135,6 @@ class TrainingProgram(StepProgram):
       keeps_each_step: see `StepProgram`.
     """
 
-    adapter: Adapter
-    model: Any
-    preprocess: Callable | None
     rename: Callable
     trained_examples: tf.Variable = dataclasses.field(compare=False)
     draws: StepDraws = dataclasses.field(compare=False)
@@ -173,13 +163,13 @@ class TrainingProgram(StepProgram):
             setting = f"jit_compile on {self.replicas} replicas"
             self._needs_own_step(setting, "train on one replica, or leave out jit_compile")
 
-        def begun_gradients(data: Any, position: tf.Tensor) -> tuple[list[Any], Any]:
+        def begun_gradients(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
             self.draws.begin(position)
             return adapter.gradients(model, data)
 
         gradients = _gradients_by_xla(begun_gradients) if passes_by_xla else begun_gradients
 
-        def step_in_parts(data: Any, position: tf.Tensor) -> dict[str, Any]:
+        def step_in_parts(data: Nest, position: tf.Tensor) -> Logs:
             found, predictions = gradients(data, position)
             if self._accumulated is None:
                 adapter.apply_gradients(model, found)
@@ -187,7 +177,7 @@ class TrainingProgram(StepProgram):
                 self._accumulated.add(found)
             return adapter.metrics(model, data, predictions)
 
-        def whole_step(data: Any, position: tf.Tensor) -> dict[str, Any]:
+        def whole_step(data: Nest, position: tf.Tensor) -> Logs:
             self.draws.begin(position)
             return model.train_step(data)
 
@@ -203,7 +193,7 @@ class TrainingProgram(StepProgram):
     def batches_per_step(self) -> int:
         return self.accumulate_steps
 
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         loss = _loss(hook_graph)
         for name, value in hook_graph.model_values.items():
             if value is not loss and value.shape.rank == 0 and value.dtype.is_floating:
@@ -214,10 +204,10 @@ class TrainingProgram(StepProgram):
             hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
         return EstimatorSpec(self.mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
+    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         resets = self._accumulated is None and not self.has_epochs  # otherwise the values would be running means
         if resets and not self.adapter.steps_read_metrics:
             self.model.reset_metrics()
@@ -226,11 +216,11 @@ class TrainingProgram(StepProgram):
             self.model.reset_metrics()
         return logs, {}
 
-    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
+    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
         with self.draws.installed():
             return super().run_step(strategy, step, batch)
 
-    def _parts(self, batch: Any) -> tuple[Any, ...]:
+    def _parts(self, batch: Nest) -> tuple[Nest, ...]:
         parts = super()._parts(batch)
         if not self.changes:
             return parts
@@ -246,7 +236,7 @@ class TrainingProgram(StepProgram):
         if not self.has_epochs:
             self.model.reset_metrics()
 
-    def extra_outputs(self) -> dict[str, Any]:
+    def extra_outputs(self) -> dict[str, tf.Tensor]:
         rate = self.adapter.learning_rate(self.model.optimizer)
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
 
@@ -285,9 +275,6 @@ class EvaluationProgram(StepProgram):
       replicas: see `TrainingProgram`.
     """
 
-    adapter: Adapter
-    model: Any
-    preprocess: Callable | None
     rename: Callable
     parts: tuple[str, ...] = ()
     replicas: int = 1
@@ -299,21 +286,21 @@ class EvaluationProgram(StepProgram):
     def __post_init__(self) -> None:
         own_steps = all(self.adapter.is_own_step(self.model, step) for step in ("test_step", "predict_step"))
         self._gives_predictions = own_steps and "predictions" in self.parts
-        step = self.model.test_step
+        step: Callable = self.model.test_step
         if self._gives_predictions:  # one pass through the model for both
             step = functools.partial(self.adapter.test_and_predict, self.model)
         by_xla = self.model.jit_compile and self.replicas == 1  # tf_keras reduces metrics over replicas in the step
         self._test_step = _compiled(step, by_xla)
         self._predict_step = _compiled(self.model.predict_step, by_xla)
 
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
         return EstimatorSpec(self.mode, loss=_loss(hook_graph), eval_metric_ops=metrics, scaffold=scaffold)
 
-    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
+    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         data = self._data(batch)
         features, *rest = data if isinstance(data, tuple) else (data,)
         outputs = {"features": features, "labels": rest[0] if rest else None}
@@ -335,39 +322,23 @@ class EvaluationProgram(StepProgram):
 class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
 
-    adapter: Adapter
-    model: Any
-    preprocess: Callable | None
-
     mode = ModeKeys.PREDICT
 
     def __post_init__(self) -> None:
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def kind_of_loop(self, strategy: tf.distribute.Strategy, in_single_steps: bool) -> type[PredictionLoop]:
-        return PredictionLoop
-
-    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+    def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         return EstimatorSpec(self.mode, predictions=hook_graph.model_values, scaffold=scaffold)
 
-    def triggers(self, hook_graph: HookGraph) -> list[Any]:
+    def triggers(self, hook_graph: HookGraph) -> list[tf.Tensor | tf.Operation]:
         return list(hook_graph.values.values())
 
-    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
+    def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         features, *_ = self._parts(batch)
         return predict(self.adapter, self.model, self._predict_step, features), {}
 
     def reset(self) -> None:
         self.adapter.reset_states(self.model)
-
-
-def _reads_onto_devices(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
-    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
-    if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
-        return strategy.num_replicas_in_sync > 1
-    devices = strategy.extended.worker_devices
-    return len(devices) > 1 or "GPU" in devices[0]
 
 
 def _loss(hook_graph: HookGraph) -> tf.Tensor:
@@ -382,7 +353,7 @@ def _summarize(name: str, value: tf.Tensor) -> None:
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SUMMARIES, summary)
 
 
-def predict(adapter: Adapter, model: Any, predict_step: Callable[[Any], Any], features: Any) -> dict[str, Any]:
+def predict(adapter: Adapter, model: Model, predict_step: Callable[[Nest], Nest], features: Nest) -> dict[str, Nest]:
     """Returns the predictions of `predict_step` for a batch of features, a dict of output names to tensors.
 
     A model with one input accepts a dict of one feature, whatever its name.
@@ -393,7 +364,7 @@ def predict(adapter: Adapter, model: Any, predict_step: Callable[[Any], Any], fe
     return _by_output_name(adapter, model, predict_step((features,)))
 
 
-def _by_output_name(adapter: Adapter, model: Any, predictions: Any) -> dict[str, Any]:
+def _by_output_name(adapter: Adapter, model: Model, predictions: Nest) -> dict[str, Nest]:
     if isinstance(predictions, dict):
         return predictions
     predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
@@ -404,13 +375,13 @@ def _by_output_name(adapter: Adapter, model: Any, predictions: Any) -> dict[str,
 def _gradients_by_xla(gradients: Callable) -> Callable:
     """Returns `gradients`, a function of a replica's batch, compiled with XLA; see `Adapter.gradients`."""
 
-    def with_masks(data: Any, position: tf.Tensor) -> tuple[list[Any], Any, Any]:
+    def with_masks(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest, Nest]:
         found, predictions = gradients(data, position)
         return found, predictions, tf.nest.map_structure(private_keras.mask_of, predictions)
 
     compiled = _compiled(with_masks, True)
 
-    def call(data: Any, position: tf.Tensor) -> tuple[list[Any], Any]:
+    def call(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
         found, predictions, masks = compiled(data, position)
         for prediction, mask in zip(tf.nest.flatten(predictions), tf.nest.flatten(masks), strict=True):
             private_keras.attach_mask(prediction, mask)

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from estimator_train._engine.remedies import UserError
+
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT)
 _TEXTS = "|".join(map(os.strerror, _NUMBERS))
 # "{{function_node …}} /runs/oct2017/model.ckpt-0_temp/part-00000-of-00001.data…; No space left on device [Op:SaveV2]"
 _PATH = re.compile(rf"(?:^|}}}} )([^;{{}}\n]+); (?:{_TEXTS})", re.MULTILINE)
 
 
-class FullDiskError(OSError):
+class FullDiskError(UserError, OSError):
     """A file could not be written because the disk is full or the user's quota is used up."""
 
 

@@ -5,28 +5,45 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.remedies import RemediedError, Setting
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext
 
 _TO_TRY = (
-    "a smaller batch per replica (--batch-size)",
-    "mixed precision (--mixed-precision, RunConfig(mixed_precision=...))",
-    "recomputing activations in the backward pass (--recompute, RunConfig(recompute=True))",
-    "accumulating the gradients of several small batches (--accumulate-steps, RunConfig(accumulate_steps=...))",
-    "splitting the model over devices (--split-over of recipes, estimator_train.split_over)",
+    Setting("batch_size", "batch_size of the input_fn", words="a smaller batch per replica ({})"),
+    Setting("mixed_precision", "RunConfig(mixed_precision=...)", words="mixed precision ({})"),
+    Setting("recompute", "RunConfig(recompute=True)", words="recomputing activations in the backward pass ({})"),
+    Setting(
+        "accumulate_steps", "RunConfig(accumulate_steps=...)", words="accumulating gradients of small batches ({})"
+    ),
+    Setting("split_over", "estimator_train.split_over", words="splitting the model over devices ({})"),
+    Setting("cpu", "CUDA_VISIBLE_DEVICES=-1", words="the CPU instead ({})"),
 )
 
-# TensorFlow's message: "OOM when allocating tensor with shape[1,64,96,96,96] and type float on /job:…/device:GPU:0 by
-# allocator GPU_0_bfc\n\t [[{{node unet3d/mask/Conv3D}}]]", with the node only in functions and graphs.
+# TensorFlow's error has no more than its text: "OOM when allocating tensor with shape[1,64,96,96,96] and type float on
+# /job:…/device:GPU:0 by allocator GPU_0_bfc\n\t [[{{node unet3d/mask/Conv3D}}]]", with the node only in functions and
+# graphs.
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+) on \S*device:(\w+:\d+)")
 _NODE = re.compile(r"\[\[\{\{node ([^}]+)\}\}")
 
 
+class OutOfMemoryError(RemediedError, tf.errors.ResourceExhaustedError):
+    """A device is out of memory. One line for the user precedes TensorFlow's `message`."""
+
+    form = "{} Try, in this order: {}."
+
+    def __init__(self, node_def: Any, op: tf.Operation | None, message: str) -> None:
+        self.fault = _fault(message)
+        self.remedies = _TO_TRY if self.fault.startswith("GPU") else _TO_TRY[:-1]
+        super().__init__(node_def, op, f"{self.spelled()}\n{message}")
+
+
 @contextlib.contextmanager
 def explaining_oom() -> Iterator[None]:
-    """Puts one line for the user before the message of a `tf.errors.ResourceExhaustedError` inside the block.
+    """Raises OutOfMemoryError for a `tf.errors.ResourceExhaustedError` inside the block.
 
     For a model_fn, `ReportAllocationsHook` makes TensorFlow's message list what else was in memory. The tf.functions of
     a Keras model take no RunOptions; for them, the GPU allocator writes its report to standard error if
@@ -35,8 +52,7 @@ def explaining_oom() -> Iterator[None]:
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        message = f"{_line(error.message)}\n{error.message}"
-        raise tf.errors.ResourceExhaustedError(error.node_def, error.op, message) from error
+        raise OutOfMemoryError(error.node_def, error.op, error.message) from error
 
 
 class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
@@ -56,11 +72,11 @@ class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
         return tf.compat.v1.train.SessionRunArgs(None, options=options)
 
 
-def _line(message: str) -> str:
+def _fault(message: str) -> str:
     node = _NODE.search(message)
     tensor = _TENSOR.search(message)
     # XLA and device libraries report a number of bytes at most.
     shape, dtype, device = tensor.groups() if tensor else ("", "", "a device")
     what = f" {dtype} [{shape}]" if tensor else ""
     where = f" of {node.group(1)}" if node else ""
-    return f"{device} is out of memory for the tensor{what}{where}. Try, in this order: {'; '.join(_TO_TRY)}."
+    return f"{device} is out of memory for the tensor{what}{where}."

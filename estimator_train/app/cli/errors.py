@@ -1,11 +1,44 @@
-"""Turns expected errors into one line for the user."""
+"""Turns expected errors into one line for the user, in which settings are spelled as flags."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 import click
+
+from estimator_train._engine.remedies import InterruptedRunError, RemediedError, Setting, UserError
+from estimator_train.app.cli.conflicts import flag_of
+
+_SAVING_MEMORY = ("batch_size", "mixed_precision", "recompute", "accumulate_steps", "split_over")
+_SPELLED = {name: flag_of(name) for name in (*_SAVING_MEMORY, "all_reduce", "gpus", "monitor", "replicas")}
+_SPELLED["cpu"] = "CUDA_VISIBLE_DEVICES=-1"
+_PACKAGE = str(Path(__file__).parents[2])
+_NAN_LOSS = (
+    "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for "
+    "non-finite values in the data"
+)
+
+# What happens in an input pipeline reaches Python through TensorFlow's runtime, which passes on nothing but text.
+_IMAGE_FAULT = r"cannot be (?:decoded|read): "
+_OF_INPUT = {
+    # The library's own assertions. TensorFlow escapes quotes in their text, but not brackets, which a path may contain.
+    rf"assertion failed: \[(.+?)\] \[({_IMAGE_FAULT}.+?|is no class: [^]]+?)(?: or pass on_error=.+?)?\]": "{} {}",
+    r"Feature: (\S+) \(data type: (\w+)\) is required but could not be found": (
+        "a TFRecord example has no feature {}, of type {}; add it, or leave the example out"
+    ),
+    r"Key: (\S+?)\.  (?:Can't parse serialized Example|Data types don't match)": (
+        "a TFRecord example must have one value of the right type as {}; write it again"
+    ),
+    "Could not parse example input": "a record of the TFRecord files is not a tf.Example; leave it out",
+    r"corrupted record at (\d+)": "a TFRecord file is damaged at byte {}; copy it again",
+    r"(Invalid (?:JPEG|PNG) data, size \d+)": "an image cannot be decoded: {} bytes",
+}
+_RAISED_BY_GENERATOR = re.compile(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n")
 
 
 @contextlib.contextmanager
@@ -14,4 +47,73 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(_in_flags(error)) from error
+
+
+@contextlib.contextmanager
+def run_errors(not_to_try: Collection[str] = tuple(map(flag_of, _SAVING_MEMORY))) -> Iterator[None]:
+    """Turns expected errors of a run into one line: exit code 2 if the user's files or flags cause them, else 1.
+
+    `not_to_try` are the flags that the run cannot have; by default, those of a command that does not train.
+    """
+    try:
+        yield
+    except InterruptedRunError as error:
+        _exit(error)
+    except (UserError, MemoryError) as error:
+        raise click.ClickException(_in_flags(error, not_to_try)) from error
+    except Exception as error:
+        import tensorflow as tf
+
+        if isinstance(error, tf.compat.v1.train.NanLossDuringTrainingError):
+            _exit(_NAN_LOSS)
+        if isinstance(error, tf.errors.ResourceExhaustedError):
+            raise click.ClickException(error.message.splitlines()[0]) from error
+        if not isinstance(error, (tf.errors.OpError, UnicodeDecodeError)):
+            raise
+        # TensorFlow quotes a bad record, and Python cannot decode the quotation.
+        text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+        line = _about_input(text) or _raised_by_generator(text, os.path.dirname(tf.__file__))
+        if line is None:
+            raise
+        raise click.ClickException(line) from error
+
+
+def is_about_image(error: Exception) -> bool:
+    """Returns whether an error of TensorFlow says that an image file cannot be decoded."""
+    return re.search(_IMAGE_FAULT, error.message) is not None
+
+
+def _exit(why):
+    click.echo(f"estimator_train: {why}", err=True)
+    sys.exit(1)
+
+
+def _in_flags(error, not_to_try=()):
+    """Returns the message of an error, without remedies that the command does not have or should not try."""
+
+    def spell(setting: Setting) -> str:
+        flag = _SPELLED.get(setting.name, "")
+        if flag in not_to_try:
+            return ""
+        return flag if setting.value is None else f"{flag} {setting.value}"
+
+    return error.spelled(spell) if isinstance(error, RemediedError) else str(error)
+
+
+def _about_input(text):
+    """Returns one line about a bad image, label or record, or None if TensorFlow's text is about something else."""
+    for pattern, line in _OF_INPUT.items():
+        if found := re.search(pattern, text):
+            return line.format(*found.groups())
+    return None
+
+
+def _raised_by_generator(text, tensorflow):
+    """Returns one line about an error that a Python generator raised, or None if it is another."""
+    raised = _RAISED_BY_GENERATOR.search(text)
+    if raised is None:
+        return None
+    places = re.findall(r'File "([^<].*)", line (\d+)', raised[2])  # cloudpickle 3.1.3 hides those of a worker
+    own = [f" ({path}, line {line})" for path, line in places if not path.startswith((_PACKAGE, tensorflow))]
+    return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.checkpoints.saver_hook import SavingHook
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.session.function_session import FunctionSession
 from estimator_train.app.cli.termination import leave_lost_terminal
 

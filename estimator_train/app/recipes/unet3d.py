@@ -17,7 +17,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine import checkpoints
-from estimator_train._engine.keras.devices.split import split_over as split
+from estimator_train._engine.keras.tf_keras.split import split_over as split
 from estimator_train.app.models.dice import dice_coefficient, dice_loss
 from estimator_train.app.models.unet import unet_features
 from estimator_train.keras_estimator import model_to_estimator

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.parts.layer_graph import calls_within, is_functional
+from estimator_train._engine.keras.tf_keras.layer_graph import calls_within, is_functional
 
 
 def grad_cam(model: keras.Model, images: np.ndarray, classes: np.ndarray) -> np.ndarray:

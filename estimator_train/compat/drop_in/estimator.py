@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_train import estimator
 from estimator_train._engine import checkpoints
 from estimator_train._engine.events import write_eval_metrics
-from estimator_train.run_config import RunConfig, default_session_config
+from estimator_train._engine.run_config import RunConfig, default_session_config
 
 
 def maybe_overwrite_model_dir_and_session_config(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimator_train import export
-from estimator_train._engine.signatures import signatures
+from estimator_train._engine.exports import receivers
+from estimator_train._engine.exports.signatures import signatures
 from estimator_train.compat.drop_in.util import parse_input_fn_result
 
 if TYPE_CHECKING:
@@ -88,4 +89,4 @@ def wrap_and_check_input_tensors(tensors: Any, field_name: str, allow_int_keys: 
       ValueError: If a key has the wrong type or a value is not a tensor.
     """
     keys = (str, int) if allow_int_keys else (str,)
-    return export._tensor_dict(tensors, field_name, default_key=_SINGLE[field_name], key_types=keys)
+    return receivers._tensor_dict(tensors, field_name, default_key=_SINGLE[field_name], key_types=keys)

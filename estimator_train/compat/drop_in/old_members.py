@@ -11,11 +11,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.run_config import default_session_config
 from estimator_train.compat.drop_in.util import parse_input_fn_result
 from estimator_train.estimator import Estimator
 from estimator_train.heads import Head
 from estimator_train.heads.single_head import SingleHead
-from estimator_train.run_config import default_session_config
 
 v1 = tf.compat.v1
 

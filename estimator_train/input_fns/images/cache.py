@@ -23,6 +23,7 @@ from estimator_train._engine.host.array_store import Column, free_bytes, read_ma
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.host_memory import aligned_empty
+from estimator_train._engine.remedies import RemediedError, Setting
 from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.input_fns.images.decoding import decoded, numbered
@@ -31,6 +32,17 @@ from estimator_train.input_fns.images.faults import fault_of_file
 _FORMAT = 1  # version of the file format in a cache directory
 
 Images = Iterator[tuple[np.ndarray, int]]  # each with its index into the paths
+
+
+class DamagedImageError(RemediedError, tf.errors.InvalidArgumentError):
+    """A file cannot be decoded; a TensorFlow error, as where files are decoded for each batch."""
+
+    remedies = (Setting("on_error", 'pass on_error="skip"'),)
+    form = "{} or {}"
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+        super().__init__(None, None, self.spelled())
 
 
 def open_cache(
@@ -92,8 +104,7 @@ def _images(paths: Sequence[str], image_size: tuple[int, int], skip: bool, **how
 
 def _check_decoded(left_out: Sequence[str], skip: bool) -> None:
     if left_out and not skip:
-        message = f'{left_out[0]} {fault_of_file(left_out[0])} or pass on_error="skip"'
-        raise tf.errors.InvalidArgumentError(None, None, message)
+        raise DamagedImageError(f"{left_out[0]} {fault_of_file(left_out[0])}")
 
 
 def _open_directory(

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train._engine import export_directories
 from estimator_train._engine.checkpoints import leftovers
+from estimator_train._engine.exports import directories
 from estimator_train._engine.host import files
 
 HEX = "0123456789abcdef" * 2
@@ -107,5 +107,5 @@ def test_a_link_is_removed_but_not_what_it_leads_to(tmp_path):
     leftovers.remove(str(tmp_path / "run"))
     assert not link.is_symlink() and (tmp_path / "target" / "precious").exists()
     link.with_name("1500000000").symlink_to(tmp_path / "target")
-    export_directories.remove_export(str(link.with_name("1500000000")))
+    directories.remove_export(str(link.with_name("1500000000")))
     assert os.listdir(link.parent) == [] and (tmp_path / "target" / "precious").exists()

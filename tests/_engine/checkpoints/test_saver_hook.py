@@ -14,7 +14,7 @@ from models import KINDS, growing, maker
 import estimator_train as et
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints.object_based import ObjectSaver
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.keras.loop import Loop
 from estimator_train._engine.keras.model import KerasModel
 

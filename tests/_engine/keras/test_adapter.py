@@ -12,7 +12,7 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.keras3.adapter import Keras3Adapter
 from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 KERASES = [tf_keras, keras3]
 
@@ -55,7 +55,7 @@ def test_models_not_compiled_or_with_parts_of_the_other_keras(keras):
         adapter.check(model)
     adapter.check(compiled(keras))
     (callback,) = [other.callbacks.Callback()]
-    with pytest.raises(UnsuitableModelError, match=f"is of {adapter.name}, but .* is of {adapter.other_name}; use"):
+    with pytest.raises(UnsuitableError, match=f"is of {adapter.name}, but .* is of {adapter.other_name}; use"):
         adapter.callback_list(compiled(keras), [callback], None, 1)
 
 

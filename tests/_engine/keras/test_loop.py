@@ -436,7 +436,7 @@ def test_the_prediction_loop_runs_one_batch_a_call_or_batches_in_memory():
         def reset(self):
             pass
 
-    loop = PredictionLoop(Doubling())
+    loop = PredictionLoop(Doubling(None, None, None))
     iterator = iter(tf.data.Dataset.range(4).batch(2))
     specs, call = loop.trace(iterator)
     assert list(specs) == ["doubled"]

@@ -286,3 +286,14 @@ def test_an_evaluation_copies_the_training_that_has_just_saved(source, reads, tm
         pass
     assert reads == []
     np.testing.assert_array_equal(state.model.get_weights()[0], trained.model.get_weights()[0])
+
+
+def test_a_state_and_no_config_gives_a_strategy_collective_ops_of_its_own():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    of_tensorflow = strategy.extended._collective_ops
+    config = et.RunConfig(train_distribute=strategy)
+    assert strategy.extended._collective_ops is of_tensorflow
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse")
+    TrainingState(model_source(model), strategy, config)
+    assert strategy.extended._collective_ops is not of_tensorflow

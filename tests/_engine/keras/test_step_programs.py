@@ -12,8 +12,7 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import adapter_of
-from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
-from estimator_train._engine.keras.step_draws import StepDraws
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps, kind_of_loop
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
@@ -31,7 +30,7 @@ def compiled(**arguments):
 def training(model, **options):
     examples, seed = tf.Variable(0, dtype=tf.int64), tf.Variable(5, dtype=tf.int64)
     adapter = adapter_of(model)
-    draws = StepDraws(adapter, model, examples, seed)
+    draws = adapter.draws(model, examples, seed)
     return TrainingProgram(adapter, model, None, dict, examples, draws, **options)
 
 
@@ -140,9 +139,9 @@ def test_programs_answer_what_their_runs_need():
     assert [program.shares_hook_graph for program in programs] == [False, True, True]
     assert [program.takes_metrics for program in programs] == [False, True, False]
     strategy, accumulates = tf.distribute.get_strategy(), training(model, accumulate_steps=3)
-    kinds = [[program.kind_of_loop(strategy, single) for program in programs] for single in (False, True)]
+    kinds = [[kind_of_loop(program, strategy, single) for program in programs] for single in (False, True)]
     assert kinds == [[Loop, Loop, PredictionLoop], [SingleSteps, SingleSteps, PredictionLoop]]
-    assert accumulates.kind_of_loop(strategy, True) is Loop
+    assert kind_of_loop(accumulates, strategy, True) is Loop
     assert accumulates.batches_per_step == 3
 
 
@@ -157,7 +156,7 @@ def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices,
         def __init__(self):
             """Without GPUs, that of TensorFlow fails."""
 
-    assert training(compiled()).kind_of_loop(Pretended(), False) is kind
+    assert kind_of_loop(training(compiled()), Pretended(), False) is kind
 
 
 def test_the_spec_and_the_triggers_of_each_mode():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine.export_directories import exports_in
+from estimator_train._engine.exports.directories import exports_in
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from PIL import Image
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask
 from estimator_train.app import datasets
-from estimator_train.app.cli.commands.dataset_run import Run
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training
+from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import image_files
 
 

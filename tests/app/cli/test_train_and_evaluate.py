@@ -14,7 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train._engine.events import read_eval_metrics
-from estimator_train._engine.export_directories import exports_in
+from estimator_train._engine.exports.directories import exports_in
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run import training
 from estimator_train.app.runs import predictions_file

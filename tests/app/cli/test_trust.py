@@ -11,8 +11,9 @@ import pytest
 
 from estimator_train.app.cli import output_format, trust
 from estimator_train.app.cli.messages import on_terminal
-from estimator_train.app.cli.run import build, provenance
+from estimator_train.app.cli.run import build
 from estimator_train.app.datasets import oct2017
+from estimator_train.app.runs import provenance
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import keras
 import tensorflow as tf
+from keras import Model
 
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train._engine.keras import private_tensorflow
@@ -17,10 +18,13 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.types import Nest
+from estimator_train._engine.keras.protocols import CustomObjects, Optimizer, Variable
+from estimator_train._engine.remedies import UnsuitableError
+from estimator_train._engine.types import Nest, Strategy
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
+
+_Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, str | None]]
 
 
 class Keras3Adapter(Adapter):
@@ -37,76 +41,69 @@ class Keras3Adapter(Adapter):
 
     # Copies
 
-    def _is_compiled(self, model: Any) -> bool:
+    def _is_compiled(self, model: Model) -> bool:
         return model.compiled
 
-    def check_trains_on(self, model: Any, strategy: tf.distribute.Strategy) -> None:
+    def check_trains_on(self, model: Model, strategy: Strategy) -> None:
         if self.scales_loss(model) and strategy.num_replicas_in_sync > 1:
-            raise UnsuitableModelError(
+            raise UnsuitableError(
                 f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
                 f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
             )
         for optimizer in _optimizers(model):
             batches = getattr(optimizer, "gradient_accumulation_steps", None)
             if batches and strategy.num_replicas_in_sync > 1:
-                raise UnsuitableModelError(
+                raise UnsuitableError(
                     f"{model.name} has an optimizer with gradient_accumulation_steps={batches}, which Keras 3 cannot "
                     f"use on {strategy.num_replicas_in_sync} replicas; set accumulate_steps={batches} in RunConfig "
                     "instead."
                 )
 
-    def clone(
-        self, model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None
-    ) -> Any:
-        return cloning.clone(model, custom_objects, clone_layer)
+    layers_within = staticmethod(cloning.all_layers)
+    clone = staticmethod(cloning.clone)
+    clone_layer_with = staticmethod(cloning.clone_layer_with)
+    build_with_precision = staticmethod(cloning.build_with_precision)
+    scales_loss = staticmethod(cloning.scales_loss)
 
-    def clone_layer_with(self, model: Any, precision: str) -> Callable[[Any], Any]:
-        return cloning.clone_layer_with(model, precision)
-
-    def build_with_precision(self, build: Callable[[], Any], precision: str | None) -> Any:
-        return cloning.build_with_precision(build, precision)
-
-    def scales_loss(self, model: Any) -> bool:
-        return cloning.scales_loss(model)
-
-    def scale_loss(self, model: Any) -> None:
+    def scale_loss(self, model: Model) -> None:
         if not self.scales_loss(model):
             model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
 
-    def lookups(self, model: Any) -> list[Any]:
-        kinds = keras.layers.StringLookup, keras.layers.IntegerLookup
-        return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
+    # Parts of a model
+
+    def recomputing(self, model: Model, strategy: Strategy) -> NoReturn:
+        _refuse_to_take_apart(model, "recompute")
+
+    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> NoReturn:
+        _refuse_to_take_apart(model, "frozen_features")
 
     # Variables and checkpoints
 
-    def is_built(self, model: Any) -> bool:
-        return all(layer.built for layer in all_layers(model))
-
-    def saved_parts(self, model: Any) -> SavedParts:
+    def saved_parts(self, model: Model) -> SavedParts:
         root = _tree(model)
         weights = [part for part in parts_by_key(root).values() if isinstance(part, tf.Variable)]
         return SavedParts(root, weights, self.trainable_variables(model), None)
 
-    def variables(self, model: Any) -> list[Any]:
+    def variables(self, model: Model) -> list[Variable]:
         return [*model.variables, *(variable for optimizer in _optimizers(model) for variable in optimizer.variables)]
 
-    def named_weights(self, model: Any) -> list[tuple[str, tf.Variable]]:
+    def named_weights(self, model: Model) -> list[tuple[str, tf.Variable]]:
         return [(weight.path, weight.value) for weight in model.weights]
 
-    def trainable_variables(self, model: Any) -> list[tf.Variable]:
+    def trainable_variables(self, model: Model) -> list[tf.Variable]:
         return [variable.value for variable in model.trainable_variables]
 
-    def build_slots(self, model: Any) -> None:
+    def build_slots(self, model: Model) -> None:
         optimizer = model.optimizer
         # Building a LossScaleOptimizer again would replace its variables.
         if optimizer is not None and not optimizer.built and model.trainable_variables:
             optimizer.build(model.trainable_variables)
 
-    def must_build_slots(self, model: Any) -> bool:
+    def must_build_slots(self, model: Model) -> bool:
         return model.optimizer is not None and model.optimizer.built
 
     def build_variables(
-        self, model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any], step: str
+        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
         is_own = self.is_own_step(model, "test_step") and self.is_own_step(model, step)
         if not is_own and strategy.num_replicas_in_sync == 1:
@@ -120,7 +117,7 @@ class Keras3Adapter(Adapter):
         if not is_own and step == "train_step":
             _build_updated_slots(model, strategy, element_spec, data)
 
-    def _build_layers_and_metrics(self, model: Any, data: Any, is_own: bool) -> None:
+    def _build_layers_and_metrics(self, model: Model, data: Nest, is_own: bool) -> None:
         if is_own or (self.is_own_step(model, "test_step") and model.loss is not None):
             private_keras3.compute_output_spec(model.test_step, data)
         elif type(model).call is not keras.Model.call:
@@ -129,18 +126,18 @@ class Keras3Adapter(Adapter):
             if labels is not None:
                 _build_compiled(model, features, labels, predictions, weights)
 
-    def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
+    def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
         if model.optimizer is None:
             return {}
         rate = private_keras3.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
         return {"learning_rate": rate.value} if isinstance(rate, keras.Variable) else {}
 
-    def finalize_state(self, model: Any) -> None:
+    def finalize_state(self, model: Model) -> None:
         for layer in _normalizations(model):
             layer.finalize_state()  # it computes with tensors derived from its variables
         self.finish_variables(model, model.variables)
 
-    def finish_variables(self, model: Any, made: Iterable[Any]) -> None:
+    def finish_variables(self, model: Model, made: Iterable[Variable]) -> None:
         """Gives the random generators among `made` a different seed on each replica.
 
         With the same state, Dropout would draw the same mask on all of them.
@@ -158,21 +155,20 @@ class Keras3Adapter(Adapter):
                 for own_state, distance in zip(*replicas, strict=True):
                     own_state.assign_add(tf.cast(distance, own_state.dtype))
 
-    def statistics(self, model: Any) -> list[bytes]:
+    def statistics(self, model: Model) -> list[bytes]:
         return [weight.numpy().tobytes() for layer in _normalizations(model) for weight in layer.weights]
 
     # Steps
 
-    def inputs(self, model: Any) -> dict[str, Any]:
+    def inputs(self, model: Model) -> dict[str, Any]:
         inputs = getattr(model, "inputs", None) or ()
         return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
 
-    def output_names(self, model: Any) -> list[str] | None:
-        return cloning.output_names(model)
+    output_names = staticmethod(cloning.output_names)
 
     def run_step(
-        self, model: Any, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any
-    ) -> tuple[Any, ...]:
+        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
+    ) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 
         Inside a replica, Keras 3's metrics return only that replica's result, so the overall result is computed
@@ -182,9 +178,9 @@ class Keras3Adapter(Adapter):
             return strategy.run(step, args=(batch,))
         with _recorded_results(model.metrics) as recorded:
             logs, *others = strategy.run(step, args=(batch,))
-        results: dict[int, Any] = {}
+        results: dict[int, Nest] = {}
 
-        def reduced(value: Any) -> Any:
+        def reduced(value: tf.Tensor) -> tf.Tensor:
             metric, key = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, None))
             if metric is None:
                 return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
@@ -195,21 +191,21 @@ class Keras3Adapter(Adapter):
         return {name: reduced(value) for name, value in logs.items()}, *others
 
     def _compute_loss(
-        self, model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool
-    ) -> Any:
+        self, model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
+    ) -> tf.Tensor:
         loss = private_keras3.compute_loss(model, features, labels, predictions, weights, training)
         examples = tf.shape(tf.nest.flatten(features)[0])[0]
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         private_keras3.loss_metric(model).update_state(loss * tf.cast(replicas, loss.dtype), sample_weight=examples)
         return loss
 
-    def _scaled(self, loss: Any, model: Any) -> Any:
+    def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
         return model.optimizer.scale_loss(loss)
 
-    def apply_gradients(self, model: Any, means: list[Any]) -> None:
+    def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
-    def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
+    def learning_rate(self, optimizer: Optimizer | None) -> tf.Tensor | None:
         if optimizer is None:
             return None
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
@@ -218,7 +214,7 @@ class Keras3Adapter(Adapter):
             rate = rate(optimizer.iterations - 1)
         return tf.cast(rate() if callable(rate) else rate, tf.float32)
 
-    def reset_states(self, model: Any) -> None:
+    def reset_states(self, model: Model) -> None:
         for layer in all_layers(model):
             if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built:
                 layer.reset_state()
@@ -226,8 +222,8 @@ class Keras3Adapter(Adapter):
     # Files
 
     def load_model(
-        self, path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
-    ) -> tuple[Any, bool]:
+        self, path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
+    ) -> tuple[Model | None, bool]:
         try:
             return keras.models.load_model(path, custom_objects=custom_objects), False
         except ValueError as error:
@@ -238,10 +234,17 @@ class Keras3Adapter(Adapter):
         return keras.models.load_model(path, custom_objects=custom_objects, safe_mode=False), True
 
 
+def _refuse_to_take_apart(model: Model, option: str) -> NoReturn:
+    raise UnsuitableError(
+        f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without {option}, or "
+        "build it with tf_keras."
+    )
+
+
 # Variables and checkpoints
 
 
-def _tree(model: Any) -> tf.Module:
+def _tree(model: Model) -> tf.Module:
     """Returns a tree of the model's TensorFlow variables with the names that they have in the model.
 
     Keras 3's variables wrap TensorFlow's; asynchronous checkpoints and SavedModels do not support these wrappers, and
@@ -272,7 +275,7 @@ def _tree(model: Any) -> tf.Module:
     return root
 
 
-def _parts_of_optimizer(optimizer: Any) -> dict[str, Any]:
+def _parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
     """Returns the parts of an optimizer to save, by name.
 
     The list of its variables lacks the learning rate, which is saved as a hyperparameter.
@@ -285,7 +288,7 @@ def _parts_of_optimizer(optimizer: Any) -> dict[str, Any]:
     return private_keras3.parts_of_optimizer(optimizer) | {"_variables": listed}
 
 
-def _without(found: set[int], layer: Any, seen: set[int]) -> tf.Module:
+def _without(found: set[int], layer: keras.layers.Layer, seen: set[int]) -> tf.Module:
     """Returns a tree of the variables of a layer and its sublayers whose ids are not in `found`.
 
     Its names do not depend on which layers have already created their variables. `seen` has the ids of layers that are
@@ -306,18 +309,18 @@ def _without(found: set[int], layer: Any, seen: set[int]) -> tf.Module:
     return tree
 
 
-def _optimizers(model: Any) -> list[Any]:
+def _optimizers(model: Model) -> list[keras.optimizers.Optimizer]:
     return [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
 
 
-def _normalizations(model: Any) -> list[Any]:
+def _normalizations(model: Model) -> list[keras.layers.Layer]:
     return [layer for layer in all_layers(model) if isinstance(layer, keras.layers.Normalization)]
 
 
 # Steps
 
 
-def _build_compiled(model: Any, features: Any, labels: Any, predictions: Any, weights: Any) -> None:
+def _build_compiled(model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest) -> None:
     """Creates the variables of the compiled losses and metrics, which the user's step may update."""
     arguments = compile_arguments(model)
     if arguments.get("metrics") or arguments.get("weighted_metrics"):
@@ -327,15 +330,17 @@ def _build_compiled(model: Any, features: Any, labels: Any, predictions: Any, we
         private_keras3.compute_output_spec(loss, features, labels, predictions, weights, False)
 
 
-def _build_updated_slots(
-    model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]
-) -> None:
+def _build_updated_slots(model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
     """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
     optimizers = _optimizers(model)
     train_step = private_tensorflow.with_autograph(model.train_step)
-    updated: dict[Any, list[Any]] = {}
+    updated: dict[keras.optimizers.Optimizer, list[keras.Variable]] = {}
 
-    def record(optimizer: Any, gradients: Any, trainable_variables: Any = None) -> None:
+    def record(
+        optimizer: keras.optimizers.Optimizer,
+        gradients: list[tf.Tensor],
+        trainable_variables: list[keras.Variable] | None = None,
+    ) -> None:
         updated[optimizer] = list(trainable_variables or ())
 
     for optimizer in optimizers:
@@ -350,19 +355,19 @@ def _build_updated_slots(
             optimizer.build(variables)
 
 
-def _trace_on_replicas(strategy: tf.distribute.Strategy, function: Callable[[Any], Any], element_spec: Any) -> None:
+def _trace_on_replicas(strategy: Strategy, function: Callable[[Nest], object], element_spec: Nest) -> None:
     """Traces a function of a replica's batch without running it."""
 
     @tf.function(autograph=False)
-    def on_replicas(batch: Nest) -> Any:
+    def on_replicas(batch: Nest) -> None:
         strategy.run(function, args=(batch,))
 
     on_replicas.get_concrete_function(element_spec)
 
 
-def _symbols(strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]) -> Any:
+def _symbols(strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> Nest:
     """Returns the result of `data` for a replica's batch as KerasTensors, or None if Keras cannot represent it."""
-    found: list[Any] = []
+    found: list[Nest] = []
     _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)
     tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]
     if not all(isinstance(tensor, tf.Tensor) and tensor.shape.rank is not None for tensor in tensors):
@@ -373,16 +378,16 @@ def _symbols(strategy: tf.distribute.Strategy, element_spec: Any, data: Callable
 
 
 @contextlib.contextmanager
-def _recorded_results(metrics: Iterable[Any]) -> Iterator[dict[int, tuple[Any, Any]]]:
-    """Records the results of the metrics' `result()` inside the block, in a dict of ids of tensors to (metric, key).
+def _recorded_results(metrics: Iterable[keras.metrics.Metric]) -> Iterator[_Recorded]:
+    """Records the results of the metrics' `result()` inside the block: by the ids of their tensors, (metric, key).
 
     If a result is a dict, the key is the tensor's key in it, otherwise None.
     """
     metrics = list({id(metric): metric for metric in metrics}.values())
-    recorded: dict[int, tuple[Any, Any]] = {}
+    recorded: _Recorded = {}
     kept = []
 
-    def record(metric: Any, result: Any) -> Any:
+    def record(metric: keras.metrics.Metric, result: Callable[[], Nest]) -> Nest:
         value = result()
         kept.append(value)  # keeps the ids of its tensors from being reused
         parts = value if isinstance(value, dict) else {None: value}

@@ -11,6 +11,7 @@ from keras import layers
 
 from estimator_train._engine.keras import private_keras
 from estimator_train._engine.keras.keras3 import private_keras3
+from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects
 from estimator_train._engine.keras.source import ADVICE
 
 _PREPROCESSING = (
@@ -19,7 +20,9 @@ _PREPROCESSING = (
 )
 
 
-def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None) -> Any:
+def clone(
+    model: keras.Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None
+) -> keras.Model:
     """Returns a compiled model with the same layers and settings, and new variables."""
     with keras.saving.custom_object_scope(custom_objects or {}), private_keras3.deserialized_lambdas():
         try:
@@ -31,7 +34,7 @@ def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callab
     return copy
 
 
-def all_layers(model: Any) -> list[Any]:
+def all_layers(model: keras.Model) -> list[layers.Layer]:
     """Returns a list of `model` and all layers below it, with parents before their children."""
     found = {id(model): model}
     for layer in (queue := [model]):
@@ -42,14 +45,14 @@ def all_layers(model: Any) -> list[Any]:
     return list(found.values())
 
 
-def output_names(model: Any) -> list[str] | None:
+def output_names(model: keras.Model) -> list[str] | None:
     """Returns a list of the names of the model's outputs, or None if they are unknown."""
     if isinstance(model, keras.Sequential) and model.layers:
         return [model.layers[-1].name]
     return getattr(model, "output_names", None)
 
 
-def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
+def _clone_layers(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
     if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
         copy = _clone_graph(model, clone_layer or _clone_layer)
     elif clone_layer is None:
@@ -64,7 +67,7 @@ def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
     return copy
 
 
-def _clone_graph(model: Any, clone_layer: Callable[[Any], Any]) -> Any:
+def _clone_graph(model: keras.Model, clone_layer: CloneLayer) -> keras.Model:
     model.compiled = False  # otherwise Keras compiles the clone from a configuration, which loses lambdas
     try:
         return keras.models.clone_model(model, clone_function=clone_layer, recursive=True)
@@ -72,7 +75,7 @@ def _clone_graph(model: Any, clone_layer: Callable[[Any], Any]) -> Any:
         model.compiled = True
 
 
-def _clone_subclassed(model: Any) -> Any:
+def _clone_subclassed(model: keras.Model) -> keras.Model:
     config = model.get_config()
     if type(model).get_config is keras.Model.get_config:
         # The default configuration includes settings of Layer, which not every model's constructor takes.
@@ -86,17 +89,17 @@ def _clone_subclassed(model: Any) -> Any:
     return copy
 
 
-def _clone_layer(layer: Any) -> Any:
+def _clone_layer(layer: layers.Layer) -> layers.Layer:
     if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
         return _like_lambda(layer, layer.dtype_policy)
     return type(layer).from_config(layer.get_config())
 
 
-def _like_lambda(layer: Any, policy: Any) -> Any:
+def _like_lambda(layer: layers.Layer, policy: keras.DTypePolicy | dict) -> layers.Layer:
     return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
 
 
-def _copy_trainable(copy: Any, model: Any) -> None:
+def _copy_trainable(copy: keras.Model, model: keras.Model) -> None:
     for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
         ours.trainable = theirs.trainable  # parents come first, because they also freeze their children
     for ours, theirs in zip(copy.weights, model.weights, strict=False):  # a copy may create more when first called
@@ -104,7 +107,7 @@ def _copy_trainable(copy: Any, model: Any) -> None:
             ours.trainable = theirs.trainable
 
 
-def _compile_like(copy: Any, model: Any) -> None:
+def _compile_like(copy: keras.Model, model: keras.Model) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(
@@ -131,7 +134,7 @@ def _clone_metric(metric: Any) -> Any:
     return copy
 
 
-def _clone_optimizer(optimizer: Any) -> Any:
+def _clone_optimizer(optimizer: keras.optimizers.Optimizer) -> Any:
     if not isinstance(optimizer, keras.optimizers.Optimizer):  # a name, say
         return optimizer
     config = optimizer.get_config()
@@ -152,13 +155,13 @@ def _clone_optimizer(optimizer: Any) -> Any:
 # 16 bits
 
 
-def scales_loss(model: Any) -> bool:
+def scales_loss(model: keras.Model) -> bool:
     """Returns whether the optimizer of `model` scales the loss."""
     return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
-def clone_layer_with(model: Any, precision: str) -> Callable[[Any], Any]:
-    """Does the same as `mixed_precision.clone_layer`."""
+def clone_layer_with(model: keras.Model, precision: str) -> CloneLayer:
+    """See `Adapter.clone_layer_with`."""
     outputs = set(output_names(model) or ())
 
     def clone_layer(layer: keras.layers.Layer) -> keras.layers.Layer:
@@ -171,8 +174,8 @@ def clone_layer_with(model: Any, precision: str) -> Callable[[Any], Any]:
     return clone_layer
 
 
-def build_with_precision(build: Callable[[], Any], precision: str | None) -> Any:
-    """Does the same as `mixed_precision.build`."""
+def build_with_precision(build: Callable[[], keras.Model], precision: str | None) -> keras.Model:
+    """See `Adapter.build_with_precision`."""
     before = keras.config.dtype_policy()
     try:
         if precision is not None:

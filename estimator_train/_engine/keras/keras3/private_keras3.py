@@ -10,15 +10,18 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from estimator_train._engine.types import Nest
 
-def function_arguments(metric: Any) -> dict[str, Any]:
+
+def function_arguments(metric: keras.metrics.MeanMetricWrapper) -> dict[str, Any]:
     """Returns the dict of arguments that a Keras 3 MeanMetricWrapper passes to its function."""
     return metric._fn_kwargs
 
 
-def sublayers(layer: Any) -> list[Any]:
+def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Returns a list of the layers that a Keras 3 layer or model has as attributes, or in lists in attributes."""
     return list(layer._layers)
 
@@ -30,12 +33,12 @@ def functional_class() -> type:
     return Functional
 
 
-def seed_states(layer: Any) -> list[Any]:
+def seed_states(layer: keras.layers.Layer) -> list[keras.Variable]:
     """Returns a list of the state variables of a Keras 3 layer's own random generators."""
     return [generator.state for generator in layer._seed_generators]
 
 
-def compute_output_spec(function: Callable, *arguments: Any) -> Any:
+def compute_output_spec(function: Callable, *arguments: Nest) -> Nest:
     """Calls a function of a Keras 3 model on KerasTensors; it may create variables, but changes none.
 
     The public method of layers hides the function's errors behind its own message.
@@ -45,7 +48,7 @@ def compute_output_spec(function: Callable, *arguments: Any) -> Any:
     return backend.compute_output_spec(function, *arguments)
 
 
-def parts_of_optimizer(optimizer: Any) -> dict[str, Any]:
+def parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
     """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates.
 
     With that list, TensorFlow would name a model's variables by their place in the optimizer.
@@ -55,12 +58,12 @@ def parts_of_optimizer(optimizer: Any) -> dict[str, Any]:
     return {name: part for name, part in parts.items() if name != "_trainable_variables"}
 
 
-def optimizer_variables(optimizer: Any) -> list[Any]:
+def optimizer_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Returns the list of variables below `_variables` in the checkpoints of a Keras 3 optimizer, in its order."""
     return list(optimizer._variables)
 
 
-def learning_rate_or_schedule(optimizer: Any) -> Any:
+def learning_rate_or_schedule(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the learning rate variable of a Keras 3 optimizer, or its schedule, which `learning_rate` lacks."""
     return optimizer._learning_rate
 
@@ -75,7 +78,7 @@ def deserialized_lambdas() -> contextlib.AbstractContextManager[None]:
     return SafeModeScope(False)
 
 
-def weight_decay_exclusions(optimizer: Any) -> tuple[Iterable[Any], list[str]]:
+def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[Iterable[keras.Variable], list[str]]:
     """Returns the variables and name patterns passed to `exclude_from_weight_decay`, which the config lacks."""
     stand_in = types.SimpleNamespace()
     type(optimizer).exclude_from_weight_decay(stand_in, var_names=["any"])
@@ -88,11 +91,13 @@ def weight_decay_exclusions(optimizer: Any) -> tuple[Iterable[Any], list[str]]:
     return getattr(optimizer, variables, ()), [] if names is None else [names.pattern]
 
 
-def compute_loss(model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool) -> Any:
+def compute_loss(
+    model: keras.Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
+) -> tf.Tensor:
     """Returns the loss of a Keras 3 model for a batch; older overrides of `compute_loss` do not take `training`."""
     return model._compute_loss(x=features, y=labels, y_pred=predictions, sample_weight=weights, training=training)
 
 
-def loss_metric(model: Any) -> Any:
+def loss_metric(model: keras.Model) -> keras.metrics.Mean:
     """Returns the metric "loss" of a Keras 3 model, which the public `compute_loss` does not update."""
     return model._loss_tracker

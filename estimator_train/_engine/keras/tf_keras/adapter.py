@@ -8,13 +8,24 @@ from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
-from tf_keras import layers
+from tf_keras import Model, layers
+from tf_keras.optimizers import Optimizer
 
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.tf_keras import cloning, mixed_precision, private_tf_keras, step_variables
+from estimator_train._engine.keras.protocols import CustomObjects, Variable
+from estimator_train._engine.keras.tf_keras import (
+    cloning,
+    frozen_layers,
+    mixed_precision,
+    private_tf_keras,
+    recomputation,
+    step_variables,
+)
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
+from estimator_train._engine.keras.tf_keras.layer_draws import LayerDraws
+from estimator_train._engine.types import Nest, Strategy
 
 
 class TfKerasAdapter(Adapter):
@@ -28,65 +39,53 @@ class TfKerasAdapter(Adapter):
 
     # Copies
 
-    def _is_compiled(self, model: Any) -> bool:
+    def _is_compiled(self, model: Model) -> bool:
         return bool(model.optimizer)
 
-    def in_eager_mode(self, model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
-        return cloning.in_eager_mode(model, custom_objects, seed)
+    layers_within = staticmethod(cloning.layers_within)
+    in_eager_mode = staticmethod(cloning.in_eager_mode)
+    clone = staticmethod(cloning.clone)
+    clone_layer_with = staticmethod(mixed_precision.clone_layer_with)
+    build_with_precision = staticmethod(mixed_precision.build_with_precision)
+    scale_loss = staticmethod(mixed_precision.scale_loss)
 
-    def clone(
-        self, model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None
-    ) -> Any:
-        return cloning.clone(model, custom_objects, clone_layer)
-
-    def clone_layer_with(self, model: Any, precision: str) -> Callable[[Any], Any]:
-        return mixed_precision.clone_layer(model, precision)
-
-    def build_with_precision(self, build: Callable[[], Any], precision: str | None) -> Any:
-        return mixed_precision.build(build, precision)
-
-    def scales_loss(self, model: Any) -> bool:
+    def scales_loss(self, model: Model) -> bool:
         return isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer)
 
-    def scale_loss(self, model: Any) -> None:
-        mixed_precision.scale_loss(model)
-
-    def lookups(self, model: Any) -> list[Any]:
-        kinds = layers.StringLookup, layers.IntegerLookup
-        return [layer for layer in layers_within(model) if isinstance(layer, kinds)]
-
-    def prepare_optimizers(self, model: Any) -> None:
+    def prepare_optimizers(self, model: Model) -> None:
         for optimizer in _optimizers(model):
             private_tf_keras.save_all_parts(optimizer)
             if isinstance(optimizer, keras.optimizers.Nadam):
                 private_tf_keras.multiply_momenta_once(optimizer)
 
+    # Parts of a model
+
+    recomputing = staticmethod(recomputation.recomputing)
+    frozen_and_trained = staticmethod(frozen_layers.split)
+
     # Variables and checkpoints
 
-    def is_built(self, model: Any) -> bool:
-        return model.built and all(layer.built for layer in layers_within(model))
-
-    def saved_parts(self, model: Any) -> SavedParts:
+    def saved_parts(self, model: Model) -> SavedParts:
         parts = (model, *parts_by_key(model).values())
         built = [part for part in parts if isinstance(part, layers.Layer) and part.built]
         weights = [weight for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights]
         return SavedParts(model, weights, self.trainable_variables(model), model.optimizer)
 
-    def variables(self, model: Any) -> list[Any]:
+    def variables(self, model: Model) -> list[Variable]:
         return model.weights if model.built else []
 
-    def named_weights(self, model: Any) -> list[tuple[str, tf.Variable]]:
+    def named_weights(self, model: Model) -> list[tuple[str, tf.Variable]]:
         return [(weight.name.removesuffix(":0"), weight) for weight in self.variables(model)]
 
-    def trainable_variables(self, model: Any) -> list[tf.Variable]:
+    def trainable_variables(self, model: Model) -> list[tf.Variable]:
         return model.trainable_variables if model.built else []
 
-    def build_slots(self, model: Any) -> None:
+    def build_slots(self, model: Model) -> None:
         self.learning_rate(model.optimizer)  # a legacy optimizer creates its variables when asked
         step_variables.build_slots(model)
 
     def build_variables(
-        self, model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any], step: str
+        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
         if step == "train_step":
             with strategy.scope():
@@ -97,32 +96,32 @@ class TfKerasAdapter(Adapter):
                     step_variables.build_slots(model)
             step_variables.build_metrics(model, strategy, element_spec, data)
 
-    def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
+    def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
         return private_tf_keras.hyperparameters(model.optimizer)
 
-    def finalize_state(self, model: Any) -> None:
+    def finalize_state(self, model: Model) -> None:
         for layer in layers_within(model):
             layer.finalize_state()  # Normalization computes with tensors derived from its variables
         for optimizer in _optimizers(model):
             if isinstance(optimizer, keras.optimizers.Nadam):
                 private_tf_keras.complete_product(optimizer)
 
-    def statistics(self, model: Any) -> list[bytes]:
+    def statistics(self, model: Model) -> list[bytes]:
         default = layers.Layer.finalize_state
         readers = [layer for layer in layers_within(model) if type(layer).finalize_state is not default]
         return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
 
     # Steps
 
-    def inputs(self, model: Any) -> dict[str, Any]:
+    def inputs(self, model: Model) -> dict[str, Any]:
         return dict(zip(model.input_names, model.inputs, strict=True)) if model.inputs else {}
 
-    def output_names(self, model: Any) -> list[str] | None:
+    def output_names(self, model: Model) -> list[str] | None:
         return model.output_names
 
     def run_step(
-        self, model: Any, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any
-    ) -> tuple[Any, ...]:
+        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
+    ) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 
         Keras aggregates metrics over replicas, and sums other values in the logs. Its own loss is divided by the number
@@ -132,7 +131,7 @@ class TfKerasAdapter(Adapter):
         # With one replica per process, the values do not show whether they are aggregated.
         aggregated = {id(value) for value in private_tf_keras.last_metric_results(model.metrics)}
 
-        def reduced(value: Any) -> Any:
+        def reduced(value: tf.Tensor) -> tf.Tensor:
             agrees = not synchronous.spans_workers(strategy) or id(value) in aggregated
             if isinstance(value, tf.distribute.DistributedValues) or not agrees:
                 return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
@@ -141,42 +140,41 @@ class TfKerasAdapter(Adapter):
         return {name: reduced(value) for name, value in logs.items()}, *others
 
     def _compute_loss(
-        self, model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool
-    ) -> Any:
+        self, model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
+    ) -> tf.Tensor:
         return model.compute_loss(features, labels, predictions, weights)
 
-    def _scaled(self, loss: Any, model: Any) -> Any:
+    def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
         return model.optimizer.get_scaled_loss(loss) if self.scales_loss(model) else loss
 
-    def apply_gradients(self, model: Any, means: list[Any]) -> None:
+    def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         if self.scales_loss(model):
             means = model.optimizer.get_unscaled_gradients(means)
         model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
-    def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
+    def learning_rate(self, optimizer: Optimizer) -> tf.Tensor | None:
         rate = getattr(optimizer, "learning_rate", None)
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
             rate = rate(optimizer.iterations - 1)
         return None if rate is None else tf.cast(rate, tf.float32)
 
-    def random_generators(self, model: Any) -> list[Any]:
-        return private_tf_keras.random_generators(layers_within(model))
+    draws = staticmethod(LayerDraws)
 
-    def reset_states(self, model: Any) -> None:
+    def reset_states(self, model: Model) -> None:
         for layer in layers_within(model):
             if isinstance(layer, layers.RNN) and layer.stateful and layer.built:
                 layer.reset_states()
 
     # Callbacks
 
-    def count_step(self, model: Any, step: int) -> None:
+    def count_step(self, model: Model, step: int) -> None:
         private_tf_keras.train_counter(model).assign(step)
 
     # Files
 
     def load_model(
-        self, path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
-    ) -> tuple[Any, bool]:
+        self, path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
+    ) -> tuple[Model | None, bool]:
         with private_tf_keras.LoadedLambdas(refused=safe_mode) as lambdas:
             try:
                 model = keras.models.load_model(path, custom_objects=custom_objects)
@@ -187,7 +185,7 @@ class TfKerasAdapter(Adapter):
         return model, lambdas.found
 
 
-def _optimizers(model: Any) -> list[Any]:
+def _optimizers(model: Model) -> list[keras.optimizers.Optimizer]:
     """Returns a list of the optimizers of `model` that are not legacy ones, without LossScaleOptimizers around them."""
     # Variables are left alone: one that is asked for an attribute may sum over the processes of a cluster.
     parts = [part for part in tf.train.TrackableView(model).descendants() if not isinstance(part, tf.Variable)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -13,17 +12,20 @@ from tf_keras import layers
 
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras import private_keras, private_tensorflow
+from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects
 from estimator_train._engine.keras.source import ADVICE
 from estimator_train._engine.keras.tf_keras import graph_mode, placement, private_tf_keras
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 
-def layers_within(layer: Any) -> list[Any]:
-    """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
-    return [part for part in object_based.parts_by_key(layer).values() if isinstance(part, layers.Layer)]
+def layers_within(model: keras.Model) -> list[layers.Layer]:
+    """Returns a list of all layers within a tf_keras model; `submodules` fails for an LSTM with dropout."""
+    return [part for part in object_based.parts_by_key(model).values() if isinstance(part, layers.Layer)]
 
 
-def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None) -> Any:
+def clone(
+    model: keras.Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None
+) -> keras.Model:
     """Returns a compiled model with the same layers and settings, and new variables."""
     with keras.utils.custom_object_scope(custom_objects or {}):
         try:
@@ -33,11 +35,11 @@ def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callab
             if placement.kept(copy):
                 _update_without_xla(copy)
         except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-            raise UnsuitableModelError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+            raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
 
 
-def in_eager_mode(model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
+def in_eager_mode(model: keras.Model, custom_objects: CustomObjects | None, seed: int | None) -> keras.Model:
     """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
     if graph_mode.graph_of(model) is None:
         return model
@@ -47,7 +49,7 @@ def in_eager_mode(model: Any, custom_objects: dict[str, Any] | None, seed: int |
     return copy
 
 
-def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
+def _clone_layers(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
     _check_that_layers_are_called_once(model)
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
@@ -62,7 +64,7 @@ def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
     return type(model)(clone.input, clone.output, name=model.name)
 
 
-def _check_that_layers_are_called_once(model: Any) -> None:
+def _check_that_layers_are_called_once(model: keras.Model) -> None:
     """Refuses a Sequential model that uses a layer twice, because Keras leaves out the second use in copies."""
     if not placement.is_graph(model):
         return
@@ -87,7 +89,7 @@ _NOT_IN_CONFIG = {
 }
 
 
-def _copy_arguments(original: Any, copy: Any) -> None:
+def _copy_arguments(original: object, copy: object) -> None:
     """Copies the arguments that configurations lack to `copy`."""
     for kind, names in _NOT_IN_CONFIG.items():
         for name in names if isinstance(original, kind) else ():
@@ -95,7 +97,7 @@ def _copy_arguments(original: Any, copy: Any) -> None:
                 setattr(copy, name, getattr(original, name))
 
 
-def _copy_the_rest(clone: Any, model: Any) -> None:
+def _copy_the_rest(clone: keras.Model, model: keras.Model) -> None:
     """Copies what configurations lack, and freezes the layers that are frozen in `model`.
 
     Raises:
@@ -120,7 +122,7 @@ def _copy_the_rest(clone: Any, model: Any) -> None:
             raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")
 
 
-def _compile_like(clone: Any, model: Any) -> None:
+def _compile_like(clone: keras.Model, model: keras.Model) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(
@@ -136,13 +138,13 @@ def _compile_like(clone: Any, model: Any) -> None:
     clone.compile(**arguments)
 
 
-def _update_without_xla(model: Any) -> None:
+def _update_without_xla(model: keras.Model) -> None:
     """Turns off XLA in the optimizers' updates, because it does not support variables on several devices."""
     for optimizer in tf.nest.flatten(model.optimizer):
         getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
 
 
-def _clone_metric(metric: Any, model: Any) -> Any:
+def _clone_metric(metric: Any, model: keras.Model) -> Any:
     if not isinstance(metric, keras.metrics.Metric):
         return metric
     config = metric.get_config()
@@ -153,7 +155,7 @@ def _clone_metric(metric: Any, model: Any) -> Any:
     return type(metric).from_config(config)
 
 
-def clone_optimizer(optimizer: Any, graph: tf.Graph | None = None) -> Any:
+def clone_optimizer(optimizer: keras.optimizers.Optimizer, graph: tf.Graph | None = None) -> Any:
     """Clones an optimizer; `graph` is the v1 graph that may contain its settings as variables, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_keras, private_tensorflow
+from estimator_train._engine.keras.protocols import CustomObjects
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 
 v1 = tf.compat.v1
 
 
-def graph_of(model: Any) -> tf.Graph | None:
+def graph_of(model: keras.Model) -> tf.Graph | None:
     """Returns the v1 graph that `model` was made in, or None for an eager model or one without variables."""
     # `weights` raises while a Sequential model among the layers has none.
     variables = [part for part in tf.train.TrackableView(model).descendants() if isinstance(part, tf.Variable)]
@@ -24,7 +26,7 @@ def graph_of(model: Any) -> tf.Graph | None:
     return None
 
 
-def initial_weights(model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> list[Any]:
+def initial_weights(model: keras.Model, custom_objects: CustomObjects | None, seed: int | None) -> list[np.ndarray]:
     """Returns the weights that the Estimator starts from for `model`, a list of arrays.
 
     They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
@@ -43,7 +45,7 @@ def initial_weights(model: Any, custom_objects: dict[str, Any] | None, seed: int
             return session.run(drawn.weights)
 
 
-def compile_arguments(model: Any) -> dict[str, Any]:
+def compile_arguments(model: keras.Model) -> dict[str, Any]:
     """Returns a dict of the model's `compile()` arguments, except the optimizer, for compiling an eager copy."""
     arguments = private_keras.compile_arguments(model)
     if not private_tensorflow.v2_behavior():
@@ -58,7 +60,7 @@ def _as_named_by_v1(metric: Any) -> Any:
     return {"accuracy": "acc", "acc": "acc", "crossentropy": "ce", "ce": "ce"}.get(metric) or keras.metrics.get(metric)
 
 
-def without_graph(optimizer: Any) -> Any:
+def without_graph(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
     """Removes references to a graph from `optimizer`, a copy of a tf.compat.v1 optimizer that was used in the graph.
 
     Raises:

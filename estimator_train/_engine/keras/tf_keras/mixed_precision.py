@@ -7,8 +7,9 @@ from typing import Any
 
 import tf_keras as keras
 
+from estimator_train._engine.keras.protocols import CloneLayer
 from estimator_train._engine.keras.tf_keras.cloning import clone_optimizer
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.remedies import UnsuitableError
 
 _PREPROCESSING = (
     keras.layers.experimental.preprocessing.PreprocessingLayer,
@@ -16,12 +17,8 @@ _PREPROCESSING = (
 )
 
 
-def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
-    """Returns a clone function for `keras.models.clone_model` that makes layers of `model` compute in `precision`.
-
-    Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
-    "bfloat16" or "float16".
-    """
+def clone_layer_with(model: keras.Model, precision: str) -> CloneLayer:
+    """See `Adapter.clone_layer_with`."""
     outputs = set(model.output_names or ())
 
     def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
@@ -32,14 +29,14 @@ def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
     return clone
 
 
-def build(build_model: Callable[[], Any], precision: str | None) -> Any:
-    """Calls `build_model` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
+def build_with_precision(build: Callable[[], keras.Model], precision: str | None) -> keras.Model:
+    """See `Adapter.build_with_precision`."""
     if precision is None:
-        return build_model()
+        return build()
     before = keras.mixed_precision.global_policy()
     try:
         keras.mixed_precision.set_global_policy(f"mixed_{precision}")
-        model = build_model()
+        model = build()
     finally:
         keras.mixed_precision.set_global_policy(before)
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
@@ -48,16 +45,12 @@ def build(build_model: Callable[[], Any], precision: str | None) -> Any:
     return model
 
 
-def scale_loss(model: Any) -> None:
-    """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
-
-    Raises:
-      ValueError: the optimizer is not a Keras optimizer.
-    """
+def scale_loss(model: keras.Model) -> None:
+    """See `Adapter.scale_loss`."""
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
         return
     if not isinstance(model.optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
-        raise UnsuitableModelError(
+        raise UnsuitableError(
             f'mixed_precision="float16" scales the loss, which {type(model.optimizer).__name__} does not support; use '
             'a Keras optimizer, or "bfloat16".'
         )

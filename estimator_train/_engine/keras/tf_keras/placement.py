@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.protocols import CloneLayer
+from estimator_train._engine.types import Nest
 
 
-def placed(layer: Any, device: str) -> Any:
+def placed(layer: keras.layers.Layer, device: str) -> keras.layers.Layer:
     """Returns a new layer with the settings of `layer` that stays on `device`.
 
     It has a class of its own, which keeps Keras' copies of it on `device`, too. When saved, it is a layer of the
@@ -21,7 +24,7 @@ def placed(layer: Any, device: str) -> Any:
     return _class_on(layer_class, short(device)).from_config(layer.get_config())
 
 
-def kept(model: Any) -> Callable[[Any], Any] | None:
+def kept(model: keras.Model) -> CloneLayer | None:
     """Returns a clone function for `keras.models.clone_model` that keeps each layer of `model` on its device.
 
     A layer's device is that of its variables, chosen by `with tf.device(...)` when it was created. Returns None if all
@@ -37,17 +40,21 @@ def kept(model: Any) -> Callable[[Any], Any] | None:
             places[layer.name] = found.pop()
     if len(set(places.values())) < 2:
         return None
-    return lambda layer: (
-        placed(layer, places[layer.name]) if layer.name in places else type(layer).from_config(layer.get_config())
-    )
+
+    def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
+        if layer.name in places:
+            return placed(layer, places[layer.name])
+        return type(layer).from_config(layer.get_config())
+
+    return clone
 
 
-def is_graph(model: Any) -> bool:
+def is_graph(model: keras.Model) -> bool:
     """Returns whether `model` is a graph of layers: functional, or Sequential with a known input."""
     return bool(model.layers) and all(layer.inbound_nodes for layer in model.layers)
 
 
-def variables(layer: Any) -> list[tf.Variable]:
+def variables(layer: keras.layers.Layer) -> list[tf.Variable]:
     """Returns the variables of a layer: its weights without the vocabularies that Keras lists among them."""
     return [weight for weight in layer.weights if isinstance(weight, tf.Variable)]
 
@@ -64,11 +71,11 @@ def _class_on(layer_class: Any, device: str) -> Any:
         unplaced = layer_class
 
         @classmethod
-        def from_config(cls, config: dict[str, Any]) -> Any:
+        def from_config(cls, config: dict[str, object]) -> keras.layers.Layer:
             with tf.device(device):
                 return super().from_config(config)
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        def __call__(self, *args: Nest, **kwargs: Nest) -> Nest:
             replicas = tf.distribute.get_strategy().num_replicas_in_sync
             if replicas > 1:
                 raise RuntimeError(
@@ -78,7 +85,7 @@ def _class_on(layer_class: Any, device: str) -> Any:
             with tf.device(device):
                 return super().__call__(*args, **kwargs)
 
-        def call(self, *args: Any, **kwargs: Any) -> Any:
+        def call(self, *args: Nest, **kwargs: Nest) -> Nest:
             own_call = private_tensorflow.with_autograph(layer_class.call)
             return _differentiate_on(device, functools.partial(own_call, self), args, kwargs)
 
@@ -89,7 +96,7 @@ def _class_on(layer_class: Any, device: str) -> Any:
     return Placed
 
 
-def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict[str, Nest]) -> Nest:
     """Calls `function(*args, **kwargs)` such that its gradients are computed on `device`.
 
     By default, tf.GradientTape in a tf.function computes them on the first device, whatever the device of the
@@ -99,7 +106,7 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
     differentiable = [index for index, each in enumerate(inputs) if tf.is_tensor(each) and each.dtype.is_floating]
 
     @tf.custom_gradient
-    def run(*tensors: tf.Tensor) -> Any:
+    def run(*tensors: tf.Tensor) -> tuple[Nest, Callable]:
         for index, tensor in zip(differentiable, tensors, strict=True):
             inputs[index] = tensor
         with tf.GradientTape(persistent=True) as tape:
@@ -107,7 +114,7 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
             own_args, own_kwargs = tf.nest.pack_sequence_as((args, kwargs), inputs, expand_composites=True)
             outputs = function(*own_args, **own_kwargs)
 
-        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
+        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Nest:
             with tf.device(device):
                 to_tensors, to_variables = tape.gradient(
                     tf.nest.flatten(outputs), (list(tensors), list(variables)), output_gradients=list(upstream)

@@ -8,16 +8,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.session.private_tensorflow import eager_mode
+from estimator_train._engine.types import Nest, Strategy
 
 
-def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
+def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
     """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
 
     New optimizers have a variable for the learning rate, legacy ones for every number; schedules have none.
@@ -33,7 +34,7 @@ def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
     return {name: value for name, value in kept.items() if hasattr(value, "assign")}
 
 
-def save_all_parts(optimizer: Any) -> None:
+def save_all_parts(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes checkpoints contain all that a new tf_keras optimizer tracks, such as a loss scale or Nadam's product.
 
     Keras lists an optimizer's parts once, which the restore of a copy does before the rest is there.
@@ -45,14 +46,14 @@ def save_all_parts(optimizer: Any) -> None:
 class _AlwaysEqual:
     """A number of multiplications that is always the right one, in `multiply_momenta_once`."""
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> tf.Tensor:
         return tf.constant(True)
 
     def __add__(self, other: object) -> _AlwaysEqual:
         return self
 
 
-def multiply_momenta_once(nadam: Any) -> None:
+def multiply_momenta_once(nadam: keras.optimizers.Nadam) -> None:
     """Makes a tf_keras Nadam multiply its product of momenta once per step.
 
     Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
@@ -67,14 +68,14 @@ def multiply_momenta_once(nadam: Any) -> None:
     def multiply(product: tf.Variable) -> None:
         product.assign(product * _momentum(nadam, tf.cast(nadam.iterations + 1, product.dtype)))
 
-    def apply_after_product(distribution: tf.distribute.Strategy, grads_and_vars: Any, **kwargs: Any) -> Any:
+    def apply_after_product(distribution: Strategy, grads_and_vars: Iterable[tuple], **kwargs: object) -> object:
         distribution.extended.update(nadam._u_product, multiply, group=False)
         return apply(distribution, grads_and_vars, **kwargs)
 
     nadam.build, nadam._distributed_apply_gradients_fn = build_with_product, apply_after_product
 
 
-def complete_product(nadam: Any) -> None:
+def complete_product(nadam: keras.optimizers.Nadam) -> None:
     """Computes the product of momenta of a tf_keras Nadam if a checkpoint of an earlier version lacked it."""
     product = getattr(nadam, "_u_product", None)  # missing before the optimizer has created its variables
     if product is not None and nadam.iterations.numpy() > 0 and product.numpy() == 1:
@@ -82,11 +83,11 @@ def complete_product(nadam: Any) -> None:
         product.assign(tf.reduce_prod(_momentum(nadam, tf.cast(steps, product.dtype))))
 
 
-def _momentum(nadam: Any, step: tf.Tensor) -> tf.Tensor:
+def _momentum(nadam: keras.optimizers.Nadam, step: tf.Tensor) -> tf.Tensor:
     return nadam.beta_1 * (1.0 - 0.5 * tf.pow(tf.cast(0.96, step.dtype), step))
 
 
-def weight_decay_exclusions(optimizer: Any) -> tuple[list[Any], list[str]]:
+def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[list[tf.Variable], list[str]]:
     """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
     stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
     keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
@@ -131,7 +132,7 @@ def is_initialized_by_keras(variable: tf.Variable) -> bool:
     return getattr(variable, "_keras_initialized", False)
 
 
-def last_metric_results(metrics: Iterable[Any]) -> list[Any]:
+def last_metric_results(metrics: Iterable[keras.metrics.Metric]) -> list[Nest]:
     """Returns a list of the last results of those Keras metrics whose `result()` has been called.
 
     Inside a replica, these are the results over all replicas, which the tensors themselves do not show.
@@ -186,7 +187,7 @@ class LoadedLambdas:
         self._scope.__exit__(*exc_info)
 
 
-def train_counter(model: Any) -> tf.Variable:
+def train_counter(model: keras.Model) -> tf.Variable:
     """Returns the variable in which a tf_keras model's fit counts steps, for callbacks such as TensorBoard."""
     return model._train_counter
 
@@ -198,17 +199,17 @@ def functional_class() -> type:
     return Functional
 
 
-def nodes_by_depth(model: Any) -> dict[int, list[Any]]:
+def nodes_by_depth(model: keras.Model) -> dict[int, list[Any]]:
     """Returns a functional model's layer calls, a dict of depths to lists of nodes; outputs are at depth 0."""
     return model._nodes_by_depth
 
 
-def losses_without_inputs(layer: Any) -> list[Callable]:
+def losses_without_inputs(layer: keras.layers.Layer) -> list[Callable]:
     """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
     return layer._callable_losses
 
 
-def keras_mask(tensor: Any) -> tf.Tensor | None:
+def keras_mask(tensor: tf.Tensor) -> tf.Tensor | None:
     """Returns the mask that a layer attached to `tensor`, or None; public properties only work for symbolic tensors."""
     _check_that_layers_attach_masks()
     return getattr(tensor, "_keras_mask", None)
@@ -222,7 +223,7 @@ def _check_that_layers_attach_masks() -> None:
         raise AttributeError("Keras layers do not attach masks to their outputs as _keras_mask")
 
 
-def random_generators(layers: Iterable[Any]) -> list[Any]:
+def random_generators(layers: Iterable[keras.layers.Layer]) -> list[Any]:
     """Returns a list of the random generators of tf_keras `layers` that draw other numbers in each step."""
     from tf_keras.src.backend import RandomGenerator
 
@@ -245,7 +246,7 @@ def own_draws(generator: Any) -> Callable:
 
 
 @contextlib.contextmanager
-def drawing_from(generators: list[Any], sources: list[Any]) -> Iterator[None]:
+def drawing_from(generators: list[Any], sources: Sequence[object]) -> Iterator[None]:
     """Makes each of tf_keras' random generators draw from its source, with the methods of tf.random.Generator."""
     names = "_rng_type", "_generator", "_built"
     # Through vars(), because setattr would track the source as a part of the model.

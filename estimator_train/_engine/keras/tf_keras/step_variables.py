@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.types import Nest
+from estimator_train._engine.types import Nest, Strategy
 
 _CHOSEN_BY_SHAPES = ("acc", "accuracy", "ce", "crossentropy")
 _GUESSED = (
@@ -19,24 +18,18 @@ _GUESSED = (
 )
 
 
-def build_slots(model: Any) -> None:
+def build_slots(model: keras.Model) -> None:
     """Creates the slots of `model.optimizer`, as its first update would."""
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
         optimizer.build(model.trainable_variables)
 
 
-def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]) -> None:
-    """Creates the variables of the compiled losses and metrics of a functional `model`.
+def build_metrics(model: keras.Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
+    """Creates the variables of the compiled losses and metrics of a functional `model`; see `Adapter.build_variables`.
 
     They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
     predictions.
-
-    Args:
-      model: the Keras model.
-      strategy: the strategy in whose scope it was created.
-      element_spec: the `tf.TypeSpec` of the batches of all replicas.
-      data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
     """
     if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
         return
@@ -64,7 +57,7 @@ def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: An
         tf.get_logger().warning(_GUESSED)
 
 
-def _are_metrics_guessed(model: Any, labels: Nest, predictions: Nest) -> bool:
+def _are_metrics_guessed(model: keras.Model, labels: Nest, predictions: Nest) -> bool:
     """Returns whether Keras resolved "acc" and the like although the last size of some labels is unknown."""
     given = compile_arguments(model)
     names = tf.nest.flatten([given.get("metrics"), given.get("weighted_metrics")])

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-import math
 from types import SimpleNamespace
-from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from estimator_train._engine.distribution import launchers
-from estimator_train._engine.distribution.cluster_task import ClusterTask, this_task
+from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment, trust
@@ -29,89 +26,13 @@ from estimator_train.app.cli.monitor import Monitor, check_monitor
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
-from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, progress_of
+from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training
 from estimator_train.app.cli.table import given_of
+from estimator_train.app.cli.training_run import Run, newest_step
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.runs import run_file
 
-_RATE_TEST_STEPS = 100
 _VALIDATION = 0.1  # of the training examples, to choose on
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A training with all that its flags leave open.
-
-    Attributes:
-      data: the dataset, or None for an input_fn.
-      task: task of this process in a cluster.
-      verbosity: "quiet", "normal" or "verbose".
-      finds_rate: whether it only tries learning rates, and keeps nothing else.
-      sources: what has set facts of the plan that no flag sets, such as an environment variable, by these facts.
-      missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
-    """
-
-    settings: Settings
-    training: Training
-    data: Any
-    model_dir: str
-    task: ClusterTask
-    verbosity: str
-    finds_rate: bool
-    sources: dict[str, str]
-    missing: str | None = None
-
-    @property
-    def batches_per_step(self) -> int:
-        """Number of batches, over all replicas, that one global step takes."""
-        return self.training.accumulate_steps * self.training.num_replicas
-
-    @functools.cached_property
-    def steps_per_epoch(self) -> int | None:
-        """Number of global steps in one pass over the training data; None for an input_fn."""
-        return self.data and math.ceil(self.data.train_examples / (self.settings.batch_size * self.batches_per_step))
-
-    @functools.cached_property
-    def last_step(self) -> int | None:
-        """Global step at which training ends; None if it ends with the input_fn's data."""
-        if self.finds_rate:
-            return _RATE_TEST_STEPS
-        if self.training.max_steps or not self.data:
-            return self.training.max_steps
-        if self.settings.phases:
-            return sum(phase.epochs for _, phase in self.settings.in_phases()) * self.steps_per_epoch
-        return self._end_of_epochs()
-
-    def _end_of_epochs(self):
-        """Returns the last step of a run that may be resumed on other devices, where a step has more or fewer batches.
-
-        The run's last step until now says how many batches were left of its epochs at the step that it is at.
-        """
-        steps, (step, progress) = self.training.epochs * self.steps_per_epoch, self._until_now
-        if progress is None:
-            return steps
-        before = load_training(self.model_dir)
-        if progress.examples != self.data.train_examples or not before.epochs or before.max_steps:
-            return steps
-        now = self.batches_per_step
-        more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
-        left = (progress.last_step - step) * progress.batches_per_step + more
-        return step + max(math.ceil(left / now), 0)
-
-    @functools.cached_property
-    def first_step(self) -> int:
-        """Global step from which epochs count in today's steps: those until now may have had more or fewer batches."""
-        step, progress = self._until_now
-        if progress is None or not self.data:
-            return 0
-        before = math.ceil(progress.examples / (self.settings.batch_size * progress.batches_per_step))
-        return step - round((step - progress.first_step) / before * self.steps_per_epoch)
-
-    @functools.cached_property
-    def _until_now(self):
-        """The newest step of a run that is resumed, and its `Progress` if it is known."""
-        step = _newest_step(self.model_dir)
-        return step, progress_of(self.model_dir) if step and run_file.path_in(self.model_dir).exists() else None
 
 
 def resolve(flags: SimpleNamespace) -> Run:
@@ -189,15 +110,9 @@ def check(run: Run) -> None:
         warn_of_lost_checkpoints(run.model_dir)
 
 
-def _newest_step(model_dir):
-    """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
-    name = run_file.newest_checkpoint(model_dir)
-    return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
-
-
 def _check_phases(run, earlier):
     """Rejects what would bring a run with phases back into one that it has left: the step says where it is."""
-    step = _newest_step(run.model_dir)
+    step = newest_step(run.model_dir)
     if not (step and run.data and earlier.phases and run.settings.phases):
         return
     before = dataclasses.replace(run, training=load_training(run.model_dir))
@@ -317,7 +232,7 @@ def _check_gpus(flags):
         with starting_tensorflow(verbosity_of(flags)):
             from estimator_train.app.cli.run import devices
 
-        devices.check_gpus(flags.gpus)
+        devices.choose(flags.gpus)
 
 
 def _defaults_of_environment(flags):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from estimator_train.app.cli.directories import check_directory
+from estimator_train.app.cli.errors import run_errors
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.stored_settings import data_of_run, open_run
@@ -35,7 +36,7 @@ def report(model_dir, checkpoint, trust_run):
     thresholds = label_thresholds.kept(settings, model_dir, checkpoint)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint], thresholds)
     reporter = reporting.Reporter(settings, data, model_dir, name=evaluation.AFTERWARDS)
-    with build.run_errors():
+    with run_errors():
         reporter.add(checkpoint, result)
         path = reporter.write()
     click.echo(f"the report is {path}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
 import inspect
 import logging
 import os
-import re
 import sys
 
 import click
@@ -16,30 +14,16 @@ import cloudpickle
 import tensorflow as tf
 import tf_keras as keras
 
-import estimator_train
 from estimator_train import distribution, input_fns
 from estimator_train._engine import checkpoints
-from estimator_train._engine.distribution.completion import FailedChiefError
-from estimator_train._engine.distribution.synchronous import LostWorkerError
 from estimator_train._engine.host.files import printable
-from estimator_train._engine.host.training_lock import ModelDirInUseError
-from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.session.full_disk import FullDiskError
 from estimator_train.app import datasets, models
-from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.functions import check_function
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.compilation import recompile
-from estimator_train.hooks.early_stopping import MissingMetricError
-from estimator_train.input_fns.changed_batches import UnsuitableBatchError
 from estimator_train.keras_estimator import model_to_estimator
-
-_NAN_LOSS = (
-    "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for "
-    "non-finite values in the data"
-)
-_PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
 def build_estimator(settings, config, training=None, last_step=None, *, resumes=False):
@@ -177,101 +161,6 @@ def checkpoint_paths(run, selected, every=False):
         if damage is not None:
             click.echo(printable(f"{path} is left out: {damage}"), err=True)
     return [path for path in paths if damages[path] is None]
-
-
-class DeletedModelDirError(RuntimeError):
-    """The directory of a run was deleted during training."""
-
-    def __init__(self, model_dir):
-        super().__init__(
-            f"{model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
-            "with another --model-dir"
-        )
-
-
-@contextlib.contextmanager
-def run_errors(not_to_try=None):
-    """Turns expected errors into one line: exit code 2 if the user's files or flags cause them, else 1.
-
-    `not_to_try` are the flags that a training cannot have; None for a command that does not train.
-    """
-    try:
-        yield
-    except (LostWorkerError, FailedChiefError, DeletedModelDirError) as error:
-        click.echo(f"estimator_train: {error}", err=True)
-        sys.exit(1)
-    except MissingMetricError as error:
-        line = f"--monitor {error.metric}: the evaluation has no such metric; it has {', '.join(error.names)}"
-        raise click.ClickException(line) from error
-    except tf.compat.v1.train.NanLossDuringTrainingError:
-        click.echo(f"estimator_train: {_NAN_LOSS}", err=True)
-        sys.exit(1)
-    except (
-        checkpoints.CheckpointError,
-        FullDiskError,
-        MemoryError,
-        ModelDirInUseError,
-        UnsuitableBatchError,
-        UnsuitableModelError,
-    ) as error:
-        raise click.ClickException(str(error)) from error
-    except tf.errors.ResourceExhaustedError as error:
-        raise click.ClickException(_out_of_memory(error.message.splitlines()[0], not_to_try)) from error
-    except (tf.errors.OpError, UnicodeDecodeError) as error:
-        # TensorFlow quotes a bad record, and Python cannot decode the quotation.
-        message = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-        line = _bad_example(message) or _raised_by_generator(message)
-        if line is None:
-            raise
-        raise click.ClickException(line) from error
-
-
-def _out_of_memory(line, not_to_try):
-    """Returns the library's line without remedies that the command does not take."""
-    fault, _, remedies = line.partition(" Try, in this order: ")
-    if not remedies:
-        return line
-    if not_to_try is None:
-        on_cpu = " CUDA_VISIBLE_DEVICES=-1 lets the command use the CPU instead." if "GPU" in fault else ""
-        return f"{fault}{on_cpu}"
-    kept = [each for each in remedies.rstrip(".").split("; ") if not any(flag in each for flag in not_to_try)]
-    return f"{fault} Try, in this order: {'; '.join(kept)}." if kept else fault
-
-
-def _bad_example(message):
-    """Returns one line about a bad image or label, or None if TensorFlow's message is about something else."""
-    # TensorFlow escapes quotes in an assertion's text, but not brackets, which a path may contain.
-    refused = re.search(
-        r"assertion failed: \[(.+?)\] \[(cannot be (?:decoded|read): .+?|is no class: [^]]+)\]", message
-    )
-    if refused:
-        return " ".join(refused.groups()).partition(" or pass on_error")[0]
-    uncached = re.match(r"(.+ cannot be (?:decoded|read): .+) or pass on_error", message)
-    if uncached:
-        return uncached[1]
-    missing = re.search(r"Feature: (\S+) \(data type: (\w+)\) is required but could not be found", message)
-    if missing:
-        return f"a TFRecord example has no feature {missing[1]}, of type {missing[2]}; add it, or leave the example out"
-    unfit = re.search(r"Key: (\S+?)\.  (?:Can't parse serialized Example|Data types don't match)", message)
-    if unfit:
-        return f"a TFRecord example must have one value of the right type as {unfit[1]}; write it again"
-    if "Could not parse example input" in message:
-        return "a record of the TFRecord files is not a tf.Example; leave it out"
-    damaged = re.search(r"corrupted record at (\d+)", message)
-    if damaged:
-        return f"a TFRecord file is damaged at byte {damaged[1]}; copy it again"
-    torn = re.search(r"Invalid (?:JPEG|PNG) data, size \d+", message)
-    return f"an image cannot be decoded: {torn[0]} bytes" if torn else None
-
-
-def _raised_by_generator(message):
-    """Returns one line about an error that a Python generator raised, or None if the message has no such error."""
-    raised = re.search(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n", message)
-    if raised is None:
-        return None
-    places = re.findall(r'File "([^<].*)", line (\d+)', raised[2])  # cloudpickle 3.1.3 hides those of a worker
-    own = [f" ({path}, line {line})" for path, line in places if not path.startswith((_PACKAGE, _TENSORFLOW))]
-    return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"
 
 
 def load_function(reference):

@@ -7,12 +7,12 @@ damaged one takes as long as the input of an epoch, and spares the user a traini
 from __future__ import annotations
 
 import contextlib
-import re
 
 import click
 import tensorflow as tf
 
 from estimator_train._engine.host.files import printable
+from estimator_train.app.cli.errors import is_about_image
 from estimator_train.input_fns.images.faults import faults_among
 
 
@@ -36,7 +36,7 @@ def naming_all_damaged_images(settings, data, sides=("train", "validation", "eva
     except tf.errors.OpError as error:
         by_side = (data and data.image_paths()) or {}
         paths = list(dict.fromkeys(path for side in sides for path in by_side.get(side, ())))
-        if not (paths and re.search(r"cannot be (decoded|read): ", error.message)):
+        if not (paths and is_about_image(error)):
             raise
         click.echo(f"estimator_train: an image cannot be decoded; looking through all {len(paths)}", err=True)
         faults = faults_among(paths, settings.image_size, fast=settings.fast, **settings.decoding)

@@ -1,16 +1,16 @@
-"""Chooses the devices that a script of `estimator_train run` sees, and checks that training has the GPUs it needs."""
+"""Chooses the devices that this process sees, and names the GPUs that training leaves idle."""
 
 from __future__ import annotations
 
 import click
 import tensorflow as tf
 
+from estimator_train._engine.distribution import absent_gpus, strategies
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.distribution import absent_gpus, strategies
 
 
-def choose(gpus, replicas):
-    """Shows the script only the first `gpus` GPUs, or lets `replicas` CPU replicas stand in for missing GPUs."""
+def choose(gpus, replicas=None):
+    """Shows this process only the first `gpus` GPUs, or lets `replicas` CPU replicas stand in for missing GPUs."""
     if gpus and replicas:
         raise click.ClickException("--gpus and --replicas exclude each other; give one")
     with one_line_errors():
@@ -25,9 +25,3 @@ def name_idle_gpus(used=1):
     seen = len(tf.config.get_visible_devices("GPU"))
     if seen > used:
         click.echo(f"estimator_train: training uses {used} of {seen} GPUs; --gpus {seen} uses all", err=True)
-
-
-def check_gpus(count):
-    """Checks that TensorFlow sees `count` GPUs, before anything is downloaded to train on them."""
-    with one_line_errors():
-        strategies.check_gpus(count)

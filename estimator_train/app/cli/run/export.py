@@ -17,13 +17,12 @@ from estimator_train._engine.host import files
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
-from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.run.build import (
     build_estimator,
     build_eval_input_fn,
     build_model,
     build_train_input_fn,
-    run_errors,
 )
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.metrics import tasks

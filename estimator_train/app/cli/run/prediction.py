@@ -8,7 +8,8 @@ import click
 import tensorflow as tf
 import tqdm
 
-from estimator_train.app.cli.run.build import build_estimator, run_errors
+from estimator_train.app.cli.errors import run_errors
+from estimator_train.app.cli.run.build import build_estimator
 from estimator_train.input_fns.images.decoding import decode_files
 from estimator_train.input_fns.images.faults import fault_of_file
 from estimator_train.run_config import RunConfig

@@ -5,12 +5,11 @@ from __future__ import annotations
 import click
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.run.build import (
     build_model,
     build_train_input_fn,
     local_strategy,
-    run_errors,
     set_verbosity,
 )
 from estimator_train.app.report import learning_rates

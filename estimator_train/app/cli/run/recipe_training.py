@@ -11,9 +11,9 @@ import tensorflow as tf
 from estimator_train import distribution
 from estimator_train.app import recipes
 from estimator_train.app.cli.conflicts import flag_of
-from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
-from estimator_train.app.cli.run.build import local_strategy, run_errors, set_verbosity
+from estimator_train.app.cli.run.build import local_strategy, set_verbosity
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.signals import StopAfterTraining, StopOnSignal, Stopped
 from estimator_train.app.runs import run_file

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import tensorflow as tf
@@ -18,22 +18,21 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train._engine import checkpoints
-from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.host.paths import as_path
 from estimator_train._engine.host.training_lock import training_lock
+from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
 from estimator_train.app.cli.monitor import METRICS, Monitor
 from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.build import (
-    DeletedModelDirError,
     build_estimator,
     build_eval_input_fn,
     build_train_input_fn,
     local_strategy,
-    run_errors,
     set_verbosity,
 )
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
@@ -42,6 +41,7 @@ from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
+from estimator_train.app.cli.training_run import Run
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.provenance import provenance
@@ -54,9 +54,6 @@ from estimator_train.hooks.early_stopping import (
 )
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
-
-if TYPE_CHECKING:
-    from estimator_train.app.cli.commands.dataset_run import Run
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 
@@ -214,9 +211,16 @@ def _claimed(run):
         except (OSError, ValueError, tf.errors.NotFoundError) as error:  # missing files can raise ValueError, too
             if path.exists():
                 raise
-            raise DeletedModelDirError(run.model_dir) from error
+            raise _deleted(run.model_dir) from error
     if not path.exists():
-        raise DeletedModelDirError(run.model_dir)
+        raise _deleted(run.model_dir)
+
+
+def _deleted(model_dir):
+    return InterruptedRunError(
+        f"{model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
+        "with another --model-dir"
+    )
 
 
 @contextlib.contextmanager
@@ -234,7 +238,7 @@ def _without_line_of_plan():
     """Hides the library's line on the examples that a step takes, which the plan has shown."""
 
     def is_news(record):
-        return not record.getMessage().startswith("Each step takes")
+        return not hasattr(record, "examples_of_step")
 
     logger = tf.get_logger()
     logger.addFilter(is_news)

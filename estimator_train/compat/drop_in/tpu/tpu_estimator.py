@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_train import estimator_v1
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.events import event_writer
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, argument_names
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train.compat.drop_in.tpu.tpu_config import RunConfig
 from estimator_train.export import ExportOutput

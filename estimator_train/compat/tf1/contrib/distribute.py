@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from estimator_train.distribution import absent_gpus, strategies
+from estimator_train._engine.distribution import absent_gpus, strategies
 
 _v1 = tf.compat.v1.distribute
 

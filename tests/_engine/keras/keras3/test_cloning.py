@@ -196,7 +196,7 @@ def test_another_backend_gets_one_line(monkeypatch):
 
 
 def test_what_takes_models_apart_is_for_tf_keras(batches, tmp_path):
-    from estimator_train._engine.keras.devices.split import split_over
+    from estimator_train._engine.keras.tf_keras.split import split_over
 
     batch = np.ones((4, 3), "float32"), np.ones((4, 1), "float32")
     estimator = et.model_to_estimator(small(), config=et.RunConfig(tmp_path, recompute=True))

@@ -19,7 +19,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from estimator_train import input_fns, model_to_estimator
-from estimator_train._engine.export_directories import exports_in
+from estimator_train._engine.exports.directories import exports_in
 from estimator_train.app.cli.commands import predict
 from estimator_train.app.cli.run import build, prediction
 from estimator_train.app.runs import run_file, thresholds

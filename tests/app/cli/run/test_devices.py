@@ -72,7 +72,7 @@ def test_a_script_is_shown_the_first_gpus_alone(there, tmp_path):
 @pytest.mark.parametrize(
     ("there", "message"),
     [
-        (1, "--split-over 2: TensorFlow sees 1 GPUs; use at most that many"),
+        (1, "--split-over 2: TensorFlow sees 1; use --split-over 1"),
         (4, "there is no device GPU:0; TensorFlow sees CPU:0"),  # the first kernel would run on this device
     ],
 )
@@ -163,7 +163,7 @@ except ValueError as error:
     found, *lines = done.stdout.splitlines()
     assert found == str(there)
     if there < 2:
-        assert lines[0].startswith(f"--gpus 2: TensorFlow sees {there}; ")
+        assert lines[0].startswith(f"gpus(2): TensorFlow sees {there}; ")
     else:
         assert lines[-2:] == ["first kernel: GPU:0 GPU:1", "opened: 0,1 True"], done.stderr[-2000:]
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import input_fns, model_to_estimator
-from estimator_train._engine.export_directories import exports_in
+from estimator_train._engine.exports.directories import exports_in
 from estimator_train._engine.host import files
 from estimator_train.app import conversion, models
 from estimator_train.app.cli.run import export as run_export

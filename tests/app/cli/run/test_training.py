@@ -8,10 +8,10 @@ import pytest
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask
 from estimator_train.app import datasets, models
-from estimator_train.app.cli.commands.dataset_run import Run
 from estimator_train.app.cli.run.training import diagnosis, run_training
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.stored_settings import load_settings, load_training
+from estimator_train.app.cli.training_run import Run
 
 
 @pytest.fixture

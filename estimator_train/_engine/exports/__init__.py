@@ -1,0 +1,1 @@
+"""What is exported: the inputs, outputs, signatures and directory of a SavedModel."""

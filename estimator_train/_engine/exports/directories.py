@@ -1,0 +1,71 @@
+"""The directories of exports, named by Unix seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+
+from estimator_train._engine.host.files import remove, this_process
+
+_in_progress: set[str] = set()  # the final paths of exports that threads of this process are writing
+_choosing = threading.Lock()
+
+
+@contextlib.contextmanager
+def new_export_directory(
+    base: str | os.PathLike[str], assets_extra: Mapping[str, str | os.PathLike[str]] | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end.
+
+    The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
+    after it, so the highest number is always the newest export. Threads that export at once have different times. After
+    an error the temporary directory is removed.
+
+    Args:
+      assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
+    """
+    with _choosing:
+        unfinished = _in_progress.copy()  # before the others are listed, which it may join meanwhile
+        older = exports_in(base)
+        seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
+        while (final := os.path.join(base, str(seconds))) in unfinished:
+            seconds += 1
+        _in_progress.add(final)
+    temporary = _temporary(final)
+    try:
+        yield temporary, tf.compat.as_bytes(final)
+        for name, source in (assets_extra or {}).items():
+            target = os.path.join(temporary, "assets.extra", name)
+            tf.io.gfile.makedirs(os.path.dirname(target))
+            tf.io.gfile.copy(source, target)
+        tf.io.gfile.rename(temporary, final)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        _in_progress.discard(final)
+
+
+def remove_export(path: str) -> None:
+    """Removes an export. It is renamed first, so a server never loads one that is half deleted."""
+    temporary = _temporary(path)
+    tf.io.gfile.rename(path, temporary)
+    remove(temporary)
+
+
+def exports_in(base: str | os.PathLike[str]) -> list[str]:
+    """Returns the paths of the exports in the directory `base`, which are named by Unix seconds, oldest first."""
+    if not tf.io.gfile.isdir(base):
+        return []
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(base))
+    return [os.path.join(base, name) for name in sorted(names) if len(name) == 10 and name.isdigit()]
+
+
+def _temporary(path: str) -> str:
+    """Returns the directory of an unfinished export. Servers ignore its name, which identifies the writing process."""
+    base, seconds = os.path.split(path)
+    return os.path.join(base, f"temp-{seconds}-{this_process()}")

@@ -1,1 +1,0 @@
-"""One Keras model on several devices, and how much memory it needs there."""

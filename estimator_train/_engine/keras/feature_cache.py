@@ -1,0 +1,412 @@
+"""The outputs of a model's frozen layers for every example: computed once, kept in memory or on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
+from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.host.file_lock import one_at_a_time
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
+from estimator_train._engine.input_fns.protocols import HasFingerprint
+from estimator_train._engine.keras.protocols import FrozenPart
+from estimator_train._engine.run_config import RunConfig
+from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.types import Nest, Params, Strategy
+
+log = tf.get_logger()
+
+_Compute = Callable[[Nest], list[np.ndarray]]  # from a batch of features to the frozen outputs
+
+_COMMIT_SECONDS = 5  # a killed process loses at most this much computing
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FeatureBatches:
+    """An input_fn over the frozen layers' outputs for the examples; computes them unless `held` has them.
+
+    Elements are batches (tuple of frozen outputs, labels, ...), with whatever else the examples' elements contain.
+    Follows the protocol `input_fns.protocols.StartsAnywhere`.
+
+    Attributes:
+      features: the `input_fns.frozen_features.FrozenFeatures`.
+      frozen: the part of the model that computes the outputs, created in the scope of `strategy`.
+      strategy: the `tf.distribute.Strategy`.
+      held: a dict that keeps the computed outputs between calls.
+    """
+
+    features: FrozenFeatures
+    frozen: FrozenPart
+    strategy: Strategy
+    held: dict
+
+    def starting_at(self, examples: int, seed: int) -> FeatureBatches:
+        return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
+
+    def __call__(
+        self, mode: str, params: Params, config: RunConfig, input_context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
+        offered = {"mode": mode, "params": params, "config": config, "input_context": input_context}
+        dataset = call_input_fn(self.features.examples, **offered)
+        spec = getattr(dataset, "element_spec", None)
+        if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(spec)):
+            raise ValueError(f"frozen_features takes a tf.data.Dataset of batches of dense tensors, got {dataset}")
+        inputs, *rest = _element(spec)
+        place = input_context.input_pipeline_id, input_context.num_input_pipelines
+        identity = (1, self.frozen.fingerprint(), self.features.dtype, place)
+        frozen_id = hashlib.sha256(repr(identity).encode()).hexdigest()
+        if frozen_id not in self.held:
+            self.held.clear()
+            local_replicas = self.strategy.num_replicas_in_sync // input_context.num_input_pipelines
+            compute = _compiled(self.frozen, self.strategy, local_replicas, inputs)
+            with tf.device(None):  # input_fns are called on the CPU; these layers may run elsewhere
+                self.held[frozen_id] = columns_of(self.features, dataset, compute, frozen_id)
+        columns = self.held[frozen_id]
+        kept = len(columns) - len(tf.nest.flatten(rest))
+        return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
+
+
+def _compiled(frozen: FrozenPart, strategy: Strategy, local_replicas: int, spec: Nest) -> _Compute:
+    """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
+
+    Each replica in this process computes its share of the batch. `spec` describes the features.
+    """
+
+    def share(features: Nest) -> Nest:
+        """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
+
+        They cannot be empty: oneDNN's convolutions give an empty batch a wrong shape.
+        """
+        if local_replicas > 1:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
+            size = _length(features)
+            length = -(-size // local_replicas)
+            rows = tf.minimum(replica * length + tf.range(length), size - 1)
+            features = tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), features)
+        return frozen(features, training=True)
+
+    spec = tf.nest.map_structure(lambda each: tf.TensorSpec([None, *each.shape[1:]], each.dtype), spec)
+
+    @tf.function(autograph=False, input_signature=[spec])
+    def compute(features: Nest) -> list[tf.Tensor]:
+        results = map(strategy.experimental_local_results, strategy.run(share, args=(features,)))
+        return [tf.concat(result, axis=0)[: _length(features)] for result in results]
+
+    return lambda features: [result.numpy() for result in compute(features)]
+
+
+def _length(features: Nest) -> tf.Tensor:
+    return tf.shape(tf.nest.flatten(features)[0])[0]
+
+
+def columns_of(
+    features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute, frozen_id: str
+) -> list[np.ndarray]:
+    """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
+
+    Args:
+      features: the `input_fns.frozen_features.FrozenFeatures`.
+      dataset: batches of the examples.
+      compute: a function from a batch of features to a list of arrays, the frozen outputs.
+      frozen_id: a str that identifies `compute`, in this process and in later ones.
+    """
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError("frozen_features takes each example once, and the examples' input_fn has no end: num_epochs=1")
+    if features.directory is None:
+        store = _Store()
+        _fill(store, features, dataset, compute)
+        return store.arrays()
+    examples = features.examples
+    fingerprint = examples.fingerprint() if isinstance(examples, HasFingerprint) else None
+    examples_id = fingerprint or _first_example(dataset)
+    name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
+    directory = os.path.join(features.directory, name)
+    os.makedirs(directory, exist_ok=True)
+    waiting = functools.partial(log.info, "Waiting for another process to fill %s.", directory)
+    with one_at_a_time(f"{directory}.lock", waiting), explaining_full_disk(directory):
+        store = _Store(directory)
+        is_known = store.is_complete and fingerprint is not None
+        if not is_known and not _fill(store, features, dataset, compute):
+            log.info("The examples of %s have changed; computing its features again.", directory)
+            store.clear()
+            _fill(store, features, dataset, compute)
+        return store.arrays()
+
+
+class _Store:
+    """Columns in memory or in the files of a directory, with one row for each example.
+
+    A manifest in the directory, always replaced as a whole, records how many rows are valid. Anything that a killed
+    process wrote after them is cut off.
+
+    Attributes:
+      rows: the number of rows.
+      digest: digest of the rows' examples at the last commit.
+      is_complete: whether these are all examples.
+    """
+
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory: Any = directory  # mypy does not see that what needs one is only called with one
+        self.rows, self.digest, self.is_complete = 0, None, False
+        self._columns: list[Column] = []
+        if directory is not None and not self._load():
+            self.clear()
+
+    def clear(self) -> None:
+        """Deletes all rows from disk; processes that have mapped the files keep their view of them."""
+        for name in sorted(os.listdir(self._directory), key=lambda name: name != "manifest.json"):
+            os.remove(os.path.join(self._directory, name))
+        self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
+
+    def append(self, arrays: list[np.ndarray], at_most: int = -1) -> None:
+        """Adds rows to all columns, which will have `at_most` rows in the end, or an unknown number if it is below 0.
+
+        Raises ValueError if the rows differ from earlier ones in type or shape.
+        """
+        if not self._columns:
+            self._columns = [
+                Column(array.shape[1:], array.dtype, self._path(index)) for index, array in enumerate(arrays)
+            ]
+        kinds = [_kind(array.dtype, array.shape[1:]) for array in arrays]
+        held = self._kinds()
+        if kinds != held:
+            raise ValueError(
+                f"frozen_features needs examples of one shape; after {held} came {kinds}: resize or pad them"
+            )
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.append(array, at_most)
+        self.rows += len(arrays[0])
+
+    def commit(self, digest: str | None, is_complete: bool = False) -> None:
+        """Makes the rows valid; on disk, they are written before the manifest that records them."""
+        if self._directory is None:
+            return
+        for column in self._columns:
+            column.sync()
+        manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._kinds()}
+        write_whole(os.path.join(self._directory, "manifest.json"), json.dumps(manifest))
+
+    def require_room(self, arrays: list[np.ndarray], rows: int) -> int:
+        """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
+        size = sum(array.nbytes // len(array) for array in arrays) * rows
+        free = free_bytes(self._directory)
+        if size > free:
+            kind: type[Exception]
+            kind, place, remedy = MemoryError, "memory", "use a directory as cache"
+            if self._directory is not None:
+                kind, place, remedy = OSError, f"the disk of {self._directory}", "use another directory"
+            raise kind(
+                f"The frozen layers' outputs take {_mb(size)}, and {place} has {_mb(free)} left; {remedy}, or "
+                'dtype="float16".'
+            )
+        return size
+
+    def arrays(self) -> list[np.ndarray]:
+        """Returns all columns as arrays of (rows, ...); columns on disk are mapped into memory."""
+        return [column.array() for column in self._columns]
+
+    def _load(self) -> bool:
+        """Loads the state from the directory; returns False if there is none or it is damaged."""
+        path = os.path.join(self._directory, "manifest.json")
+        state = read_manifest(path, self._state_in, "the features are computed again")
+        if state is None:
+            return False
+        for index, size in enumerate(state.pop("sizes")):
+            path = os.path.join(self._directory, f"{index}.rows")
+            if not os.path.exists(path) or os.path.getsize(path) < size:
+                return False
+            if os.path.getsize(path) > size:
+                os.truncate(path, size)
+        vars(self).update(state)
+        return True
+
+    def _state_in(self, manifest: dict) -> dict[str, Any]:
+        """Returns the attributes of a store with this manifest, and the least sizes of its files."""
+        columns = [
+            Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), manifest["rows"])
+            for index, (name, shape) in enumerate(manifest["columns"])
+        ]
+        state = {name: manifest[name] for name in ("rows", "digest", "is_complete")}
+        return state | {"_columns": columns, "sizes": [column.nbytes for column in columns]}
+
+    def _kinds(self) -> list[tuple[str, tuple[int, ...]]]:
+        return [_kind(column.dtype, column.shape) for column in self._columns]
+
+    def _path(self, index: int) -> str | None:
+        return None if self._directory is None else os.path.join(self._directory, f"{index}.rows")
+
+
+def _kind(dtype: np.dtype, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    return tf.as_dtype(dtype).name, shape
+
+
+def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute) -> bool:
+    """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
+    start, filling = time.monotonic(), _Filling(store, features, compute, dataset.cardinality().numpy())
+    try:
+        for batch in iterate(dataset):
+            if not filling.add(batch):
+                return False
+    except BaseException:
+        filling.keep()
+        raise
+    finally:
+        filling.close()
+    if filling.seen < filling.kept:
+        return False
+    if not filling.seen:
+        raise ValueError("The examples' input_fn returned no data for frozen_features.")
+    store.commit(filling.digest(), is_complete=True)
+    log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", filling.seen, time.monotonic() - start)
+    return True
+
+
+class _Filling:
+    """Fills a store with the rows of batches, after those that it had at the start.
+
+    Attributes:
+      kept: the number of rows that the store had.
+      seen: the number of examples in the batches so far.
+    """
+
+    def __init__(self, store: _Store, features: FrozenFeatures, compute: _Compute, num_batches: int) -> None:
+        self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches
+        self.kept, self.seen = store.rows, 0
+        self._digests: list[Any] = []
+        self._bar: tqdm.tqdm | None = None
+        self._good: tuple[int, str] | None = None  # the number of valid rows, and the digest of their examples
+        self._committed = time.monotonic()
+
+    def add(self, batch: Nest) -> bool:
+        """Adds the rows of a batch that the store lacks; returns False if its rows belong to other examples."""
+        inputs, *rest = _element(batch)
+        leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
+        self._digests = self._digests or [hashlib.sha256() for _ in leaves]
+        known = min(max(self.kept - self.seen, 0), len(leaves[0]))
+        self.seen += len(leaves[0])
+        if known:
+            _update(self._digests, leaves, slice(known))
+            is_last = self.seen >= self.kept
+            if is_last and self.digest() != self._store.digest:
+                return False
+        if known < len(leaves[0]):
+            at_most = self._num_batches * len(leaves[0])
+            new_inputs, new_rest = tf.nest.map_structure(lambda leaf: leaf[known:], (inputs, rest))
+            self._append(new_inputs, new_rest, at_most)
+            _update(self._digests, leaves, slice(known, None))
+            self._keep_from_time_to_time()
+        return True
+
+    def _append(self, inputs: Nest, rest: Nest, at_most: int) -> None:
+        computed = self._compute(inputs)
+        rows = [_narrowed(array, self._features.dtype) for array in computed]
+        rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
+        if self._bar is None:
+            _check_kinds(rows)
+            _check_each_alone(self._compute, inputs, computed)
+            self._bar = _bar(self._store, rows, at_most)
+        self._store.require_room(rows, len(rows[0]))
+        self._store.append(rows, at_most)
+        self._bar.update(len(rows[0]))
+
+    def _keep_from_time_to_time(self) -> None:
+        self._good = self._store.rows, self.digest()
+        if time.monotonic() - self._committed > _COMMIT_SECONDS:
+            self.keep()
+            self._committed = time.monotonic()
+
+    def keep(self) -> None:
+        """Makes the rows valid whose examples are in the digest."""
+        if self._good is not None:
+            self._store.rows, digest = self._good
+            self._store.commit(digest)
+
+    def digest(self) -> str:
+        return _hex(self._digests)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
+    """Logs the size, raises an error if it does not fit, and returns the progress bar; `at_most` < 0 means unknown."""
+    shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
+    if at_most < 0:
+        total, size = None, f"{_mb(store.require_room(rows, 1))} per example"
+    else:
+        total, size = at_most, _mb(store.require_room(rows, at_most - store.rows))
+    count = "the examples" if total is None else f"at most {total} examples"
+    log.info("Computing the frozen layers' outputs for %s: with the labels %s each, %s.", count, shapes, size)
+    return tqdm.tqdm(desc=f"frozen layers, {size}", total=total, initial=store.rows, unit="example", disable=None)
+
+
+def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray]) -> None:
+    """Raises ValueError if the outputs for an example depend on the other examples of its batch."""
+    alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
+    for together, one in zip(computed, alone, strict=True):
+        together, one = together[:1].astype(np.float64), one.astype(np.float64)
+        scale = np.max(np.abs(together), initial=0.0)
+        if not np.allclose(together, one, rtol=0.01, atol=0.01 * scale, equal_nan=True):  # kernels round differently
+            raise ValueError(
+                "The frozen layers' outputs for an example depend on its batch, so they cannot be computed once; "
+                "train without frozen_features."
+            )
+
+
+def _check_kinds(rows: list[np.ndarray]) -> None:
+    for row in rows:
+        if row.dtype.hasobject:
+            raise ValueError("frozen_features keeps numbers, but the examples have string labels; map them to numbers")
+
+
+def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Returns `array`, converted to the NumPy dtype of that name if it is float32."""
+    if array.dtype != np.float32 or dtype == "float32":
+        return array
+    with np.errstate(over="ignore"):
+        narrowed = array.astype(dtype)
+    if not np.array_equal(np.isfinite(array), np.isfinite(narrowed)):
+        raise ValueError(f"float16 cannot represent features of {np.abs(array).max():.3g}; use dtype=float32")
+    return narrowed
+
+
+def _element(batch: Nest) -> tuple:
+    """Returns a tuple of the features and, if there are any, labels and sample weights."""
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _first_example(dataset: tf.data.Dataset) -> str:
+    for batch in iterate(dataset):
+        leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
+        digests = [hashlib.sha256() for _ in leaves]
+        _update(digests, leaves, slice(1))
+        return _hex(digests)
+    raise ValueError("The examples' input_fn returned no data for frozen_features.")
+
+
+def _update(digests: list[Any], leaves: list[np.ndarray], rows: slice) -> None:
+    """Adds the rows to the digests, one for each leaf; the result does not depend on how rows are batched."""
+    for digest, leaf in zip(digests, leaves, strict=True):
+        digest.update(repr(leaf[rows].tolist()).encode() if leaf.dtype.hasobject else leaf[rows].tobytes())
+
+
+def _hex(digests: list[Any]) -> str:
+    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,1 +1,0 @@
-"""Keras models cut in two or into segments: frozen features and recomputation."""

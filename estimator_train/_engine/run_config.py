@@ -1,0 +1,401 @@
+"""RunConfig: settings for checkpoints, summaries, logs and distribution, and this process's task in a cluster."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
+from estimator_train._engine.distribution.strategies import let_memory_grow
+
+_UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
+_Value = TypeVar("_Value")
+
+
+class _Fact(Generic[_Value]):
+    """A read-only property, kept in the attribute `_<name>`, which old programs read and set, too."""
+
+    _on_set = "{0} of a RunConfig cannot be set; TF_CONFIG and the strategy decide it."
+
+    def __init__(self, text: str | None = None) -> None:
+        self.__doc__ = text
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, config: None, owner: type) -> _Fact[_Value]: ...
+    @overload
+    def __get__(self, config: RunConfig, owner: type) -> _Value: ...
+    def __get__(self, config: RunConfig | None, owner: type) -> Any:
+        return self if config is None else vars(config)[f"_{self._name}"]
+
+    def __set__(self, config: RunConfig, value: _Value) -> NoReturn:
+        raise AttributeError(self._on_set.format(self._name))
+
+
+class _Setting(_Fact[_Value]):
+    """A fact that an argument of the constructor gives."""
+
+    _on_set = "{0} of a RunConfig cannot be set; replace({0}=...) makes a changed copy."
+
+
+class RunConfig:
+    """The settings of a run. They are read-only; `replace` returns a changed copy.
+
+    The constructor reads TF_CONFIG from the environment. The defaults are those of tf.estimator.RunConfig. You may add
+    attributes with other names, and subclasses may override the properties.
+
+        >>> config = et.RunConfig(model_dir="runs/mine", save_checkpoints_steps=500)
+        >>> config.replace(tf_random_seed=1).save_checkpoints_steps
+        500
+
+    Args:
+      model_dir: directory of checkpoints and summaries, str or PathLike; None takes it from TF_CONFIG or the Estimator.
+      tf_random_seed: int, the seed of a model_fn's graphs; for a Keras model, passed to `tf.random.set_seed` when
+        training starts.
+      save_summary_steps: global steps between summaries.
+      save_checkpoints_steps: global steps between checkpoints. Setting it makes `save_checkpoints_secs` None, and vice
+        versa; if both are None, no checkpoints are saved.
+      save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which is filled in
+        when an Estimator gets the config, or at once in a cluster, with device filters. Keras models use only its
+        `gpu_options.allow_growth` and `visible_device_list`, and ignore `device_fn`, `protocol` and
+        `session_creation_timeout_secs`.
+      keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
+      keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.
+      log_step_count_steps: global steps between log lines of loss and global_step/sec; None turns them off.
+      train_distribute: `tf.distribute.Strategy` for `train`. Copies of the config share the object.
+      device_fn: function of one argument, `op`, that returns the op's device.
+      protocol: protocol of the cluster's servers: None (grpc), "grpc" or "grpc+verbs".
+      eval_distribute: `tf.distribute.Strategy` for `evaluate`, also shared by copies.
+      experimental_distribute: an object with attributes `train_distribute` and `eval_distribute`, which set the two
+        properties of these names; reads as None afterwards.
+      experimental_max_worker_delay_secs: int, the longest delay in seconds of the staggered start of workers.
+      session_creation_timeout_secs: seconds to wait for a session.
+      checkpoint_save_graph_def: whether to write graph.pbtxt and the meta graph.
+      steps_per_loop: training steps per compiled call; hooks see the last one. "auto": up to the step that a hook
+        needs to see, for at most 0.2 seconds; a hook of your own sees every step, unless it has a method
+        `next_look(global_step)`, see docs/hooks.md. An int >= 1: always that many, up to the next checkpoint, log line
+        or end. This and the following settings apply to Keras models only.
+      accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.
+      mixed_precision: "bfloat16" or "float16", the dtype in which layers compute, except output and preprocessing
+        layers; variables stay float32. For float16, Keras' LossScaleOptimizer scales the loss.
+      recompute: whether to save memory by computing most activations again in the backward pass instead of keeping
+        them; for functional and Sequential models. Layers that cannot run twice, such as BatchNormalization and
+        Dropout, are not recomputed: a model with one after every convolution saves memory only with `jit_compile`.
+      jit_compile: whether to compile training steps with XLA. On several replicas, it compiles the forward and backward
+        pass of each; gradients are summed and weights updated outside.
+      async_checkpoints: whether training continues while a copy of the variables is written to a checkpoint; not
+        available with synchronous workers. Saving listeners are called once the checkpoint is on disk.
+      resume_input: whether `train` resumes the data where the checkpoint's training stopped, even inside an epoch,
+        instead of starting from the beginning as tf.estimator does. The order of the data must be the same each time.
+        The input_fns of this package skip directly to that position; for others, earlier examples are read and dropped.
+
+    Raises:
+      ValueError: If a setting is out of range, settings conflict, or TF_CONFIG is invalid.
+      TypeError: If `cluster`, `task` or `service` in TF_CONFIG is not a JSON object.
+    """
+
+    model_dir = _Setting[str | Any]()  # None only until an Estimator has the config
+    tf_random_seed = _Setting[int | None]()
+    save_summary_steps = _Setting[int | None]()
+    save_checkpoints_steps = _Setting[int | None]()
+    save_checkpoints_secs = _Setting[float | None]()
+    session_config = _Setting[tf.compat.v1.ConfigProto | None]()
+    keep_checkpoint_max = _Setting[int | None]()
+    keep_checkpoint_every_n_hours = _Setting[float | None]()
+    log_step_count_steps = _Setting[int | None]()
+    train_distribute = _Setting[tf.distribute.Strategy | None]()
+    device_fn = _Setting[Callable[[tf.Operation], str] | None]()
+    protocol = _Setting[str | None]()
+    eval_distribute = _Setting[tf.distribute.Strategy | None]()
+    experimental_distribute = _Setting[None]()
+    experimental_max_worker_delay_secs = _Setting[int | None]()
+    session_creation_timeout_secs = _Setting[float | None]()
+    checkpoint_save_graph_def = _Setting[bool]()
+    steps_per_loop = _Setting[int | Literal["auto"]]()
+    accumulate_steps = _Setting[int]()
+    mixed_precision = _Setting[str | None]()
+    recompute = _Setting[bool]()
+    jit_compile = _Setting[bool]()
+    async_checkpoints = _Setting[bool]()
+    resume_input = _Setting[bool]()
+
+    cluster_spec = _Fact[tf.train.ClusterSpec]("The cluster's jobs and addresses; empty if there is no cluster.")
+    task_type = _Fact[str]("One of `TaskType`.")
+    task_id = _Fact[int]("Index of the task among the tasks of its type.")
+    global_id_in_cluster = _Fact[int | None](
+        "Index among all tasks of the cluster: the chief first, parameter servers last, others by their jobs' names."
+    )
+    is_chief = _Fact[bool]("Whether this task writes checkpoints and event files.")
+    num_worker_replicas = _Fact[int]("Number of tasks that train, including the chief.")
+    num_ps_replicas = _Fact[int]("Number of parameter servers.")
+    master = _Fact[str]('Address of the server that training sessions connect to; "" means this process.')
+    evaluation_master = _Fact[str]("Address of the server that evaluation sessions connect to.")
+    service = _Fact[dict | None]("The `service` entry of TF_CONFIG.")
+    _other_checkpoint_steps: tuple[int, ...] = ()  # evaluations need checkpoints at their multiples, too
+
+    def __init__(
+        self,
+        model_dir: str | os.PathLike[str] | None = None,
+        tf_random_seed: int | None = None,
+        save_summary_steps: int | None = 100,
+        save_checkpoints_steps: int | None = _UNSET,
+        save_checkpoints_secs: float | None = _UNSET,
+        session_config: tf.compat.v1.ConfigProto | None = None,
+        keep_checkpoint_max: int | None = 5,
+        keep_checkpoint_every_n_hours: float | None = 10000,
+        log_step_count_steps: int | None = 100,
+        train_distribute: tf.distribute.Strategy | None = None,
+        device_fn: Callable[[tf.Operation], str] | None = None,
+        protocol: str | None = None,
+        eval_distribute: tf.distribute.Strategy | None = None,
+        experimental_distribute: object | None = None,
+        experimental_max_worker_delay_secs: int | None = None,
+        session_creation_timeout_secs: float | None = 7200,
+        checkpoint_save_graph_def: bool = True,
+        *,
+        steps_per_loop: int | Literal["auto"] = "auto",
+        accumulate_steps: int = 1,
+        mixed_precision: str | None = None,
+        recompute: bool = False,
+        jit_compile: bool = False,
+        async_checkpoints: bool = False,
+        resume_input: bool = False,
+    ) -> None:
+        given = locals()
+        vars(self).update({f"_{name}": given[name] for name in _SETTINGS})
+        self._normalize_and_check()
+        tf_config = read_tf_config()
+        coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
+        is_synchronous = isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy)
+        if is_synchronous:
+            task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
+        else:  # other strategies have no cluster, so their config stays local
+            task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
+        vars(self).update({f"_{name}": fact for name, fact in vars(task).items() if hasattr(RunConfig, name)})
+        self._cluster_spec = tf.train.ClusterSpec(task.cluster)
+        self._model_dir = _agreed_model_dir(self.model_dir, tf_config)
+        self._distribute_coordinator_mode = "independent_worker" if coordinated else None
+        if task.cluster and not is_synchronous and self.session_config is None:
+            self._session_config = default_session_config(_device_filters(task))
+
+    @property
+    def _checkpoint_steps(self) -> tuple[int, ...]:
+        """The numbers of global steps at whose multiples checkpoints are saved."""
+        return (self.save_checkpoints_steps, *self._other_checkpoint_steps) if self.save_checkpoints_steps else ()
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """Returns a copy with some constructor arguments changed, for the same task of the cluster.
+
+        Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.
+
+        Raises:
+          ValueError: If a name is not a constructor argument, or the constructor would reject a value.
+        """
+        for name in changes:
+            if name not in _SETTINGS:
+                raise ValueError(f"Replacing {name} is not supported. Allowed properties are {_SETTINGS}.")
+        if not changes.keys().isdisjoint(("save_checkpoints_steps", "save_checkpoints_secs")):
+            changes = {"save_checkpoints_steps": _UNSET, "save_checkpoints_secs": _UNSET, **changes}
+        replaced = copy.deepcopy(self)
+        vars(replaced).update({f"_{name}": value for name, value in changes.items()})
+        replaced._normalize_and_check()
+        return replaced
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunConfig:
+        # Variables are bound to the strategy object that made them, so a copied config must keep that object.
+        for strategy in (self.train_distribute, self.eval_distribute):
+            memo[id(strategy)] = strategy
+        copied = copy.copy(self)
+        vars(copied).update(copy.deepcopy(vars(self), memo))
+        return copied
+
+    def __repr__(self) -> str:
+        """Shows the settings that differ from the defaults, and the task of a cluster, but no long session_config."""
+        shown = [name for name, default in _DEFAULTS.items() if getattr(self, name) != default]
+        if self.cluster_spec:
+            shown += ["cluster_spec", "task_type", "task_id"]
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(getattr(self, name))}' for name in shown)})"
+
+    def _normalize_and_check(self) -> None:
+        """Normalizes the given arguments to the settings' final values, and checks them."""
+        settings = {name: vars(self)[f"_{name}"] for name in _SETTINGS}
+        settings |= {name: int(value) for name, value in settings.items() if isinstance(value, np.integer)}
+        if settings["model_dir"] is not None:
+            settings["model_dir"] = os.fspath(settings["model_dir"])
+        settings["save_checkpoints_steps"], settings["save_checkpoints_secs"] = _checkpoint_interval(
+            settings["save_checkpoints_steps"], settings["save_checkpoints_secs"]
+        )
+        if settings["experimental_distribute"] is not None:
+            for name in ("train_distribute", "eval_distribute"):
+                settings[name] = _only_strategy(name, settings[name], settings["experimental_distribute"])
+            settings["experimental_distribute"] = None
+        for name, (requirement, holds) in _REQUIREMENTS.items():
+            if settings[name] is not None and not holds(settings[name]):
+                raise ValueError(f"{name} {requirement}, got {settings[name]!r}.")
+        for name, other in (("steps_per_loop", "auto"), ("accumulate_steps", 1)):
+            value = settings[name]
+            if value != other and (not isinstance(value, int) or value < 1):
+                alternative = f" or {other!r}" if isinstance(other, str) else ""
+                raise ValueError(f"{name} must be an int >= 1{alternative}, got {value!r}.")
+        for name in ("train_distribute", "eval_distribute"):
+            if leaves_out_a_replica(settings[name]):
+                raise ValueError(
+                    f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "
+                    "the gradients of an odd one; take an even number of replicas, or other cross_device_ops."
+                )
+        vars(self).update({f"_{name}": value for name, value in settings.items()})
+
+
+_SETTINGS = list(inspect.signature(RunConfig).parameters)
+
+_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(RunConfig).parameters.items()}
+_DEFAULTS |= {"save_checkpoints_steps": None, "save_checkpoints_secs": 600}
+del _DEFAULTS["session_config"]  # for __repr__, where it would be long
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tf.distribute.Strategy):
+        return f"<{type(value).__name__} of {value.num_replicas_in_sync} replicas>"
+    return repr(value)
+
+
+def _takes_only_op(function: object) -> bool:
+    return callable(function) and argument_names(function) == ["op"]
+
+
+_NOT_NEGATIVE = ("should be >= 0, or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
+_POSITIVE = ("should be > 0, or None", lambda value: isinstance(value, Real) and value > 0)  # type: ignore[operator]
+_INTEGER = ("must be integer, or None", lambda value: isinstance(value, int))
+_SUPPORTED_STRATEGY = (
+    "must be a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "
+    "ParameterServerStrategy)",
+    lambda value: not isinstance(value, tf.distribute.ParameterServerStrategy),
+)
+
+# The requirement on each setting that is not None: its wording in the error message, and the predicate that checks it.
+_REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "model_dir": ("should be non-empty, or None", bool),
+    "tf_random_seed": _INTEGER,
+    "save_summary_steps": _NOT_NEGATIVE,
+    "save_checkpoints_steps": _NOT_NEGATIVE,
+    "save_checkpoints_secs": _NOT_NEGATIVE,
+    "session_config": (
+        "must be instance of ConfigProto, or None",
+        lambda value: isinstance(value, tf.compat.v1.ConfigProto),
+    ),
+    "keep_checkpoint_max": _NOT_NEGATIVE,
+    "keep_checkpoint_every_n_hours": _POSITIVE,
+    "log_step_count_steps": _POSITIVE,
+    "train_distribute": _SUPPORTED_STRATEGY,
+    "device_fn": ('must be callable with exactly one argument "op", or None', _takes_only_op),
+    "protocol": ("should be grpc or grpc+verbs, or None", lambda value: value in ("grpc", "grpc+verbs")),
+    "eval_distribute": _SUPPORTED_STRATEGY,
+    "experimental_max_worker_delay_secs": _INTEGER,
+    "session_creation_timeout_secs": _POSITIVE,
+    "mixed_precision": ("must be 'bfloat16', 'float16' or None", lambda value: value in ("bfloat16", "float16")),
+}
+
+
+def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.ConfigProto:
+    """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers.
+
+    A session sees the GPUs that `tf.config` has made visible, with their memory growth; with a config of its own it
+    would open all of them.
+    """
+    session_config = tf.compat.v1.ConfigProto(
+        allow_soft_placement=True,
+        graph_options=tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1}),
+        device_filters=device_filters,
+    )
+    there, visible = tf.config.list_physical_devices("GPU"), tf.config.get_visible_devices("GPU")
+    if visible != there:
+        session_config.gpu_options.visible_device_list = ",".join(str(there.index(gpu)) for gpu in visible)
+        if not visible:  # an empty list means all
+            session_config.device_count["GPU"] = 0
+    if visible and all(tf.config.experimental.get_memory_growth(gpu) for gpu in visible):
+        session_config.gpu_options.allow_growth = True
+    return session_config
+
+
+def use_gpu_options(session_config: tf.compat.v1.ConfigProto) -> None:
+    """Applies the GPU options of a v1 session's config to TensorFlow's runtime, in which Keras models train.
+
+    TensorFlow opens each GPU once, with the options it has by then, so a model_fn's session would come too late as well
+    if the program runs anything eagerly before it. A fraction of the memory is left to the session.
+    """
+    options = session_config.gpu_options
+    try:
+        if options.visible_device_list:
+            there = tf.config.list_physical_devices("GPU")
+            indices = map(int, options.visible_device_list.split(","))
+            tf.config.set_visible_devices([there[index] for index in indices if index < len(there)], "GPU")
+        if options.allow_growth:
+            let_memory_grow(tf.config.get_visible_devices("GPU"))
+    except RuntimeError:
+        tf.get_logger().warning(
+            "gpu_options of session_config come too late: TensorFlow has opened its GPUs already. Create the Estimator "
+            "before anything else uses TensorFlow."
+        )
+
+
+def _device_filters(task: ClusterTask) -> list[str]:
+    """Returns the tasks that a task of a cluster sees: itself and the parameter servers, which see all trainers.
+
+    A trainer therefore never waits for a worker that is gone.
+    """
+    if task.task_type == TaskType.PS:
+        return ["/job:ps", "/job:worker", "/job:chief", "/job:master"]
+    is_one_of_many = task.task_type == TaskType.WORKER
+    return ["/job:ps", f"/job:{task.task_type}/task:{task.task_id}" if is_one_of_many else f"/job:{task.task_type}"]
+
+
+def _checkpoint_interval(steps: int | None, secs: float | None) -> tuple[int | None, float | None]:
+    """Returns (steps, secs), at most one of which is not None."""
+    if steps is _UNSET and secs is _UNSET:
+        return None, 600
+    steps = None if steps is _UNSET else steps
+    secs = None if secs is _UNSET else secs
+    if steps is not None and secs is not None:
+        raise ValueError(
+            f"`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set, got {steps!r} and {secs!r}."
+        )
+    return steps, secs
+
+
+def _only_strategy(
+    name: str, given: tf.distribute.Strategy | None, experimental_distribute: object
+) -> tf.distribute.Strategy | None:
+    experimental = getattr(experimental_distribute, name)
+    if given is not None and experimental is not None:
+        raise ValueError(f"{name} is {given!r}, but experimental_distribute has {experimental!r}; give one.")
+    return given if experimental is None else experimental
+
+
+def _agreed_model_dir(model_dir: str | None, tf_config: dict[str, Any]) -> str | None:
+    from_environment = tf_config.get("model_dir")
+    if from_environment is None:
+        return model_dir
+    if not from_environment:
+        raise ValueError("model_dir in TF_CONFIG is ''; set it to a directory or remove the key.")
+    if model_dir not in (None, from_environment):
+        raise ValueError(f"model_dir is {model_dir!r}, but TF_CONFIG has {from_environment!r}; give one.")
+    return from_environment
+
+
+def _cluster_of(strategy: tf.distribute.MultiWorkerMirroredStrategy) -> dict[str, Any]:
+    """Returns the cluster and task of a MultiWorkerMirroredStrategy, in the form of TF_CONFIG."""
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec().as_dict()
+    return {"cluster": cluster, "task": {"type": resolver.task_type, "index": resolver.task_id}} if cluster else {}

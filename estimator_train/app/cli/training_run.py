@@ -1,0 +1,97 @@
+"""A training on a dataset or an input_fn, and the steps that its epochs take, before and after it is resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train.app.cli.settings import Settings, Training
+from estimator_train.app.cli.stored_settings import load_training, progress_of
+from estimator_train.app.runs.run_file import newest_checkpoint, path_in
+
+_RATE_TEST_STEPS = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training with all that its flags leave open.
+
+    Attributes:
+      data: the dataset, or None for an input_fn.
+      task: task of this process in a cluster.
+      verbosity: "quiet", "normal" or "verbose".
+      finds_rate: whether it only tries learning rates, and keeps nothing else.
+      sources: what has set facts of the plan that no flag sets, such as an environment variable, by these facts.
+      missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
+    """
+
+    settings: Settings
+    training: Training
+    data: Any
+    model_dir: str
+    task: ClusterTask
+    verbosity: str
+    finds_rate: bool
+    sources: dict[str, str]
+    missing: str | None = None
+
+    @property
+    def batches_per_step(self) -> int:
+        """Number of batches, over all replicas, that one global step takes."""
+        return self.training.accumulate_steps * self.training.num_replicas
+
+    @functools.cached_property
+    def steps_per_epoch(self) -> int | None:
+        """Number of global steps in one pass over the training data; None for an input_fn."""
+        return self.data and math.ceil(self.data.train_examples / (self.settings.batch_size * self.batches_per_step))
+
+    @functools.cached_property
+    def last_step(self) -> int | None:
+        """Global step at which training ends; None if it ends with the input_fn's data."""
+        if self.finds_rate:
+            return _RATE_TEST_STEPS
+        if self.training.max_steps or not self.data:
+            return self.training.max_steps
+        if self.settings.phases:
+            return sum(phase.epochs for _, phase in self.settings.in_phases()) * self.steps_per_epoch
+        return self._end_of_epochs()
+
+    def _end_of_epochs(self):
+        """Returns the last step of a run that may be resumed on other devices, where a step has more or fewer batches.
+
+        The run's last step until now says how many batches were left of its epochs at the step that it is at.
+        """
+        steps, (step, progress) = self.training.epochs * self.steps_per_epoch, self._until_now
+        if progress is None:
+            return steps
+        before = load_training(self.model_dir)
+        if progress.examples != self.data.train_examples or not before.epochs or before.max_steps:
+            return steps
+        now = self.batches_per_step
+        more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
+        left = (progress.last_step - step) * progress.batches_per_step + more
+        return step + max(math.ceil(left / now), 0)
+
+    @functools.cached_property
+    def first_step(self) -> int:
+        """Global step from which epochs count in today's steps: those until now may have had more or fewer batches."""
+        step, progress = self._until_now
+        if progress is None or not self.data:
+            return 0
+        before = math.ceil(progress.examples / (self.settings.batch_size * progress.batches_per_step))
+        return step - round((step - progress.first_step) / before * self.steps_per_epoch)
+
+    @functools.cached_property
+    def _until_now(self):
+        """The newest step of a run that is resumed, and its `Progress` if it is known."""
+        step = newest_step(self.model_dir)
+        return step, progress_of(self.model_dir) if step and path_in(self.model_dir).exists() else None
+
+
+def newest_step(model_dir):
+    """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
+    name = newest_checkpoint(model_dir)
+    return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
