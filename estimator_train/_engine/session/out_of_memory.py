@@ -15,7 +15,7 @@ _TO_TRY = (
     "mixed precision (--mixed-precision, RunConfig(mixed_precision=...))",
     "recomputing activations in the backward pass (--recompute, RunConfig(recompute=True))",
     "accumulating the gradients of several small batches (--accumulate-steps, RunConfig(accumulate_steps=...))",
-    "splitting the model over devices (--split-over of recipes, estimator_train.split_over)",
+    "splitting the model over devices (estimator_train.split_over)",
 )
 
 # TensorFlow's message: "OOM when allocating tensor with shape[1,64,96,96,96] and type float on /job:…/device:GPU:0 by

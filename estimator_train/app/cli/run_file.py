@@ -17,7 +17,8 @@ from estimator_train.app.cli import trust
 from estimator_train.app.cli.directories import check_model_dir, run_file
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import MOST_STEPS
-from estimator_train.app.cli.settings import STORED, RateTest, Recipe, Settings, Training, check_class_names
+from estimator_train.app.cli.programs import instead
+from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
 from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
 
@@ -34,14 +35,8 @@ def load_settings(model_dir: Any) -> Settings | None:
     path = run_file(model_dir)
     if not path.exists():
         return None
-    values = read(path)["settings"]
-    if values.get("recipe"):
-        raise click.ClickException(
-            f"{model_dir} holds a run of the recipe {values['recipe']}, which does its own evaluation: "
-            f"estimator_train --model-dir {model_dir} --resume"
-        )
     try:
-        settings = Settings(**values)  # raises TypeError for a setting that is missing
+        settings = Settings(**read(path)["settings"])  # raises TypeError for a setting that is missing
         check_class_names(settings.class_names)
     except (TypeError, ValueError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
@@ -141,8 +136,7 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
 
     Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed.
     """
-    table = settings_in(Settings, Recipe)
-    free = settings_in(Training).keys() | {name for name, each in table.items() if each.may_change}
+    free = settings_in(Training).keys() | {name for name, each in settings_in(Settings).items() if each.may_change}
     for name, ours in settings.items():
         theirs = earlier.get(name)
         if ours != theirs and name not in free:
@@ -168,9 +162,12 @@ def read(path: str | Path) -> dict[str, Any]:
             raise ValueError(f"its training is {json.dumps(values['training'])}")
     except (OSError, ValueError, RecursionError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
-    tables = (*STORED, RateTest) if values["settings"].get("recipe") else (Settings,)
+    if values["settings"].get("recipe"):
+        raise click.ClickException(
+            f"{path} is of a recipe, which have left the command: {instead(values['settings']['recipe'])}"
+        )
     try:
-        values["settings"] = fields_of(values["settings"], *tables)
+        values["settings"] = fields_of(values["settings"], Settings)
         values["training"] = fields_of(values.get("training", {}), Training)
     except ValueError as error:
         raise click.ClickException(f"{path} cannot be read: {error}") from error

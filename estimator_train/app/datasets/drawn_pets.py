@@ -1,61 +1,13 @@
-"""Drawn faces of cats and dogs, the default data of the recipe cats_vs_dogs, which needs no download."""
+"""Drawn faces of cats and dogs, for programs and tutorials without photographs."""
 
 from __future__ import annotations
-
-import dataclasses
-import functools
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from estimator_train.app.datasets.dataset import Dataset
-
 CLASS_NAMES = ("cats", "dogs")
 
 _FINER = 2  # draw at this multiple of the size and scale down, which smooths the edges
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DrawnPets(Dataset):
-    """Equal numbers of cats and dogs, drawn at the requested image size and kept in memory."""
-
-    train_examples: int = 320  # five steps of 64
-    eval_examples: int = 64
-
-    def _input_fn(self, side, image_size, **options):
-        import tensorflow as tf
-
-        from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
-
-        first, number = (0, self.train_examples) if side == "train" else (self.train_examples, self.eval_examples)
-        numbers = range(first, first + number)
-
-        @functools.cache
-        def drawn():
-            labels = [number % len(CLASS_NAMES) for number in numbers]
-            rngs = [np.random.default_rng(number) for number in numbers]
-            images = [draw_pet(CLASS_NAMES[label], image_size, rng) for label, rng in zip(labels, rngs, strict=True)]
-            return np.stack(images), np.array(labels)
-
-        def load(image, label):
-            return as_model_input(image, label, image_size, len(CLASS_NAMES))
-
-        return ExampleBatches(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, **options)
-
-
-def open_dataset() -> DrawnPets:
-    """Returns the dataset, with the same faces every time.
-
-    >>> open_dataset().class_names
-    ('cats', 'dogs')
-    """
-    return DrawnPets(
-        name="drawn_pets",
-        class_names=CLASS_NAMES,
-        default_model="mobilenet_v2",
-        default_epochs=5,
-        image_size=(224, 224),
-    )
 
 
 def draw_pet(class_name: str, image_size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:

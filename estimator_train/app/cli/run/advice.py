@@ -25,7 +25,6 @@ _ONE_MORE = {  # flags that the command names in advice, and what they would add
     "--evaluate-every": {"evaluate_every": 2},
     "--async-checkpoints": {"async_checkpoints": True},
     "--save-checkpoints-steps": {"save_checkpoints_steps": 2},
-    "--split-over": {"split_over": 2},
 }
 _WITH_A_NUMBER = ("--batch-size", "--accumulate-steps", "--evaluate-every", "--save-checkpoints-steps")
 _HAS_BFLOAT16 = (8, 0)  # compute capability; https://developer.nvidia.com/cuda-gpus
@@ -60,13 +59,16 @@ def _not_for_data(data):
 
 
 def _not_for_model(settings):
-    """Frozen first layers have features to cache; a function's model may be of a class that others do not support."""
+    """Frozen first layers have features to cache; a function's model may be of a class that others do not support.
+
+    It alone can be split over devices, by the function.
+    """
     if ":" in settings.model:
         return ["--mixed-precision", "--recompute"]
     if settings.model not in CLASSES:
-        return ["--cache features"]
+        return ["--cache features", "split_over"]
     freeze = settings.freeze or default_freeze(settings.model, settings.weights)
-    return ["--cache features"] if freeze == "none" else []
+    return ["--cache features", "split_over"] if freeze == "none" else ["split_over"]
 
 
 def _not_for_machine(training):

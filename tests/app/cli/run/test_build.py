@@ -77,7 +77,7 @@ def test_a_function_freezes_the_same_layers_in_a_resumed_training(settings, tmp_
 
 
 OOM = "OOM when allocating tensor with shape[64,96] and type float on /job:localhost/device:GPU:0 by allocator"
-EVERY = {"--batch-size", "--mixed-precision", "--recompute", "--accumulate-steps", "--split-over"}
+EVERY = {"--batch-size", "--mixed-precision", "--recompute", "--accumulate-steps", "split_over"}
 
 
 @pytest.mark.parametrize(

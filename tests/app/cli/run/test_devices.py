@@ -46,12 +46,11 @@ def test_the_flagship_reaches_its_first_kernel_on_two_of_the_gpus(there, tmp_pat
         ("--gpus 3 --all-reduce nccl", "GPU:0 GPU:1 GPU:2", "0,1,2 True"),
         ("--gpus 2 --find-learning-rate", "GPU:0 GPU:1", "0,1 True"),
         ("--gpus 2 --mixed-precision float16", "GPU:0 GPU:1", "0,1 True"),
-        ("--recipe unet3d --volume 8 --filters 2 --gpus 2", "GPU:0 GPU:1", "0,1 True"),
-        ("--recipe cyclegan --gpus 4", "GPU:0 GPU:1 GPU:2 GPU:3", "0,1,2,3 True"),
+        ("--gpus 4", "GPU:0 GPU:1 GPU:2 GPU:3", "0,1,2,3 True"),
     ],
 )
 def test_every_way_of_training_on_gpus_reaches_its_first_kernel(flags, devices, opened, tmp_path):
-    small = "" if "--recipe" in flags else "--limit 8 --model small_cnn --image-size 32"
+    small = "--limit 8 --model small_cnn --image-size 32"
     done = pretended(4, f"{small} {flags} --model-dir {tmp_path / 'run'}", tmp_path)
     assert done.stdout.splitlines()[-2:] == [f"first kernel: {devices}", f"opened: {opened}"], done.stderr[-2000:]
 
@@ -66,20 +65,6 @@ def test_a_script_is_shown_the_first_gpus_alone(there, tmp_path):
         assert done.stderr.splitlines()[-1].startswith(f"estimator_train: --gpus 2: TensorFlow sees {there}; ")
     else:
         assert done.stdout.splitlines() == ["0,1 True"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("there", "message"),
-    [
-        (1, "--split-over 2: TensorFlow sees 1 GPUs; use at most that many"),
-        (4, "there is no device GPU:0; TensorFlow sees CPU:0"),  # the first kernel would run on this device
-    ],
-)
-def test_a_recipe_is_split_over_two_of_the_gpus(there, message, tmp_path):
-    recipe = "--recipe unet3d --volume 8 --filters 2 --max-steps 1"
-    done = pretended(there, f"{recipe} --split-over 2 --model-dir {tmp_path / 'run'}", tmp_path)
-    assert done.stderr.splitlines()[-1] == f"estimator_train: {message}"
 
 
 @pytest.mark.slow
