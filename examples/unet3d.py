@@ -164,7 +164,8 @@ def main():
     eval_input_fn = volumes(held_out, shuffle=False, **sizes)
 
     keras.utils.set_random_seed(flags.seed)
-    model = build_model(flags.volume, flags.filters)
+    with tf.device("CPU:0"):  # only the Estimator's copy is on GPUs
+        model = build_model(flags.volume, flags.filters)
     say_memory(model, flags.batch_size, flags.split_over or 1)
     if devices:
         model = et.split_over(model, devices)
