@@ -71,9 +71,14 @@ def examples(samples, image_size, seed, epoch, first, input_context):
 def read(sample, size):
     """Returns a sample as Pillow's images of a size in pixels, (width, height)."""
     path, mask_paths = sample
-    image = Image.open(path).convert("RGB").resize(size, Image.Resampling.BILINEAR)
-    whites = [Image.open(path).convert("L").point(lambda value: 255 * (value > 0)) for path in mask_paths]
-    return image, [white.resize(size, Image.Resampling.BILINEAR) for white in whites]
+    with Image.open(path) as file:
+        image = file.convert("RGB").resize(size, Image.Resampling.BILINEAR)
+    masks = []
+    for mask_path in mask_paths:
+        with Image.open(mask_path) as file:
+            white = file.convert("L").point(lambda value: 255 * (value > 0))
+        masks.append(white.resize(size, Image.Resampling.BILINEAR))
+    return image, masks
 
 
 def turned(image, masks, rng):
