@@ -90,6 +90,8 @@ PYTHON = {
     "MAX_STEPS = 2000": "MAX_STEPS = 4",
     "IMAGE_SIZE = (224, 224)": "IMAGE_SIZE = (32, 32)",
     "EPOCHS = 5": "EPOCHS = 1",
+    "build_model(32, filters=8)": "build_model(8, filters=2)",
+    "build_model(240, filters=32)": "build_model(8, filters=2)",
     '"GPU:': '"CPU:',
     "keras.applications.MobileNetV2(": "small_backbone(",
     'MODEL, TRIALS, EPOCHS = "mobilenet_v2", 20, 5': 'MODEL, TRIALS, EPOCHS = "small_cnn", 2, 2',
