@@ -118,12 +118,13 @@ def draw_pages(folder, number=240, side=512):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for index in range(number):
         rng = np.random.default_rng(index)
-        page = Image.new("L", (side, side), int(rng.integers(215, 250)))
+        paper = int(rng.integers(215, 250))
+        page = Image.new("L", (side, side), paper)
         left, top, right, bottom = rng.integers([20, 40, 400, 380], [110, 130, 492, 492])
         xs, ys = (np.linspace(*ends, rng.integers(3, 9), dtype=int) for ends in ((left, right), (top, bottom)))
         for x, y in rng.integers(0, side - 60, (60, 2)):
             ImageDraw.Draw(page).text((x, y), "lorem ipsum"[: rng.integers(3, 12)], 60)
-        ink, width = int(rng.integers(30, 120)), int(rng.integers(6, 11))
+        ink, width = int(rng.integers(30, 120)), int(rng.integers(8, 13))
         lines = {"rows": [(left, y, right, y) for y in ys], "columns": [(x, top, x, bottom) for x in xs]}
         angle = rng.uniform(-3, 3)
         for name in MASKS:
@@ -133,7 +134,7 @@ def draw_pages(folder, number=240, side=512):
                 ImageDraw.Draw(mask).line(line, 255, width)
             mask.rotate(angle).save(folder / "masks" / name / f"{index:04}.png")
         light = np.linspace(*rng.uniform(0.85, 1.1, 2), side)
-        scan = np.asarray(page.rotate(angle, fillcolor=230)) * light + rng.normal(0, 5, (side, side))
+        scan = np.asarray(page.rotate(angle, fillcolor=paper)) * light + rng.normal(0, 5, (side, side))
         Image.fromarray(scan.clip(0, 255).astype(np.uint8)).save(folder / "images" / f"{index:04}.jpeg")
 
 

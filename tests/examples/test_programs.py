@@ -57,7 +57,7 @@ def data(tmp_path_factory):
             save(image, folder / "cyclegan" / part / f"{index}.png")
     scans = [np.asarray(image.convert("L").resize((8, 8))) for image in images("OCT2017/train/DME", 8, 2)]
     (folder / "unet3d").mkdir()
-    for index in range(6):
+    for index in range(12):
         volume = np.roll(np.stack(scans) / 255, index, axis=0)
         np.savez(folder / "unet3d" / f"{index}.npz", volume=volume, mask=volume > volume.mean())
     return folder
@@ -86,7 +86,7 @@ def command(data, tmp_path):
     ],
     ids=["segmentation", "cats_vs_dogs", "cyclegan", "unet3d", "split"],
 )
-def test_a_program_stopped_on_one_device_goes_on_and_ends_on_two(name, devices, number, command, tmp_path):
+def test_a_program_stopped_on_one_device_resumes_on_two(name, devices, number, command, tmp_path):
     output, errors = stopped(command(name, LENGTH[name], 10**5), number, tmp_path)
     assert re.fullmatch(r"memory: about \d+ MB on .*; leave \d+ MB free", output.splitlines()[0])
     assert errors.splitlines()[-1] == "stopped; the same command continues", errors[-2000:]
