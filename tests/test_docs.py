@@ -43,7 +43,7 @@ LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG"
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if "# %%" in path.read_text()]
 # The pages that train most.
 SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md", "heads.md", "hooks.md")
-SLOW += ("input_fns.md", "performance.md", "recipes.md", "tutorial.md")
+SLOW += ("input_fns.md", "performance.md", "recipes.md", "tutorial.md", "unet3d.md")
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
