@@ -141,6 +141,19 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 @pytest.mark.parametrize("name", SMALL)
+def test_a_program_is_short_and_uses_public_names_alone(name):
+    text = (ROOT / "examples" / f"{name}.py").read_text()
+    assert len(text.splitlines()) < 250
+    imported = {line for line in text.splitlines() if "estimator_train" in line and "import" in line}
+    assert imported <= {
+        "import estimator_train as et",
+        "from estimator_train import distribution, input_fns, memory_estimate",
+        "from estimator_train.app.datasets import drawn_pets",
+    }
+    assert not re.search(r"\b(et|distribution|input_fns|memory_estimate)\._", text)
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_a_folder_without_data_is_one_line(name, tmp_path):
     words = [ROOT / "examples" / f"{name}.py", "--data-dir", tmp_path, "--model-dir", tmp_path / "run", *SMALL[name]]
     done = warm_python.run(words, tmp_path, env=ENVIRONMENT)
