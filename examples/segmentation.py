@@ -26,6 +26,7 @@ from PIL import Image, ImageDraw
 
 import estimator_train as et
 from estimator_train import distribution, input_fns, memory_estimate
+from estimator_train.input_fns import Skipped  # by its own name, so that workers need not import TensorFlow
 
 MASKS = ("rows", "columns")
 POOLINGS = 4
@@ -61,7 +62,7 @@ def examples(samples, image_size, seed, epoch, first, input_context):
         try:
             image, masks = read(samples[index], image_size[::-1])
         except OSError as error:
-            yield input_fns.Skipped(f"{samples[index][0]}: {error}")  # left out, and said once
+            yield Skipped(f"{samples[index][0]}: {error}")  # left out, and said once
             continue
         if seed is not None:
             image, masks = turned(image, masks, np.random.default_rng([seed, epoch, index]))
@@ -72,10 +73,12 @@ def read(sample, size):
     """Returns a sample as Pillow's images of a size in pixels, (width, height)."""
     path, mask_paths = sample
     with Image.open(path) as file:
-        image = file.convert("RGB").resize(size, Image.Resampling.BILINEAR)
+        full_size, image = file.size, file.convert("RGB").resize(size, Image.Resampling.BILINEAR)
     masks = []
     for mask_path in mask_paths:
         with Image.open(mask_path) as file:
+            if file.size != full_size:
+                raise OSError(f"its mask {mask_path} has another size")
             white = file.convert("L").point(lambda value: 255 * (value > 0))
         masks.append(white.resize(size, Image.Resampling.BILINEAR))
     return image, masks

@@ -64,9 +64,12 @@ def test_files_that_cannot_be_read_are_skipped(tmp_path):
     page = tmp_path / "images" / "0001.jpeg"
     page.write_bytes(page.read_bytes()[:2000])
     (tmp_path / "masks" / "rows" / "0002.png").write_bytes(b"not a png")
+    other = tmp_path / "masks" / "columns" / "0004.png"
+    Image.new("L", (20, 30)).save(other)
     elements = arrays_of(tmp_path)
-    assert [isinstance(element, Skipped) for element in elements] == [False, True, True, False, False]
+    assert [isinstance(element, Skipped) for element in elements] == [False, True, True, False, True]
     assert elements[1].what.startswith(f"{page}: image file is truncated")
+    assert elements[4].what.endswith(f"0004.jpeg: its mask {other} has another size")
     (tmp_path / "masks" / "rows" / "0003.png").unlink()
     with pytest.raises(SystemExit, match=r"0003.jpeg has no mask .*rows/0003.png; an empty mask is a black image"):
         segmentation.list_samples(tmp_path)
