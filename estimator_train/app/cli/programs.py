@@ -24,10 +24,13 @@ def check_former_words(words: Iterable[str], arguments: Iterable[str]) -> None:
         name = word.partition("=")[0]
         if name in _OF_WORDS:
             recipe = re.search(r"--recipe[= ](\w+)", " ".join(arguments))
-            raise click.ClickException(f"{name} has left the command: {instead(recipe and recipe[1], _OF_WORDS[name])}")
+            advice = instead(recipe and recipe[1], _OF_WORDS[name])
+            raise click.ClickException(f"{name} has left the command: {advice}")
 
 
 def instead(recipe: Any, names: tuple[str, ...] = _NAMES) -> str:
     """Returns what to run instead of a recipe; if there was none of that name, one of the programs `names`."""
-    paths = [f"examples/{name}.py" for name in ((recipe,) if recipe in _NAMES else names)]
-    return f"copy {' or '.join(paths)} from the repository, and run that program instead"
+    if recipe in _NAMES:
+        names = (recipe,)
+    paths = " or ".join(f"examples/{name}.py" for name in names)
+    return f"copy {paths} from the repository, and run that program instead"

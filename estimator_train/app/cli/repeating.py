@@ -44,5 +44,6 @@ def _theirs(flags, given):
     theirs = {name: value for name, value in flags.items() if name not in given}
     if "data_dir" in given:
         return theirs | {"dataset": None}
-    # The dataset says what is written to a folder.
-    return theirs | {"dataset": flags.get("dataset")} if "data_dir" in theirs else theirs
+    if "data_dir" in theirs:
+        theirs["dataset"] = flags.get("dataset")  # it says what is written to the folder
+    return theirs
