@@ -22,7 +22,7 @@ LIBRARY = [
     "tqdm>=4.60",  # progress bars
 ]
 
-# `app`: the command, its datasets, models, recipes and reports.
+# `app`: the command, its datasets, models and reports.
 APPLICATION = [
     "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
     "scipy>=1.10",  # the interval of an accuracy; scikit-learn needs it too

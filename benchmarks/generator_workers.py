@@ -1,4 +1,4 @@
-"""Measures how long training waits for the segmentation recipe's images, read in this process or by workers.
+"""Measures how long training waits for the images of examples/segmentation.py, read in this process or by workers.
 
     python -m benchmarks.generator_workers
 
@@ -7,14 +7,15 @@ pipeline, as a GPU would.
 """
 
 import argparse
+import tempfile
 import time
+from pathlib import Path
 
 import tabulate
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.app.datasets import drawn_tables, masked_images
-from estimator_train.app.recipes import segmentation
+from examples import segmentation
 
 
 def main():
@@ -27,13 +28,15 @@ def main():
     options = parser.parse_args()
 
     image_size = (options.image_size, options.image_size)
-    samples, _ = masked_images.split(masked_images.list_samples(drawn_tables.directory(), segmentation.MASKS))
+    folder = Path(tempfile.mkdtemp(), "pages")
+    segmentation.draw_pages(folder)
+    samples = segmentation.list_samples(folder)
     model = keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 1, activation="sigmoid")])
     model.compile("sgd", "binary_crossentropy")
     rows = []
     for workers in options.workers:
         timing = et.TimingHook()
-        input_fn = segmentation.training_images(samples, image_size, options.batch_size, workers=workers)
+        input_fn = segmentation.input_fn_of(samples, image_size, options.batch_size, seed=0, workers=workers)
         hooks = [timing, _Sleep(options.step_ms / 1000)]  # in this order, the step's time includes the sleep
         et.model_to_estimator(model).train(input_fn, hooks=hooks, steps=options.steps)
         about = timing.summary()

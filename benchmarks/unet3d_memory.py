@@ -36,8 +36,8 @@ def measure(kind, volume, filters, batch_size):
     # isort: split
     import tensorflow as tf
 
-    from estimator_train.app.recipes.unet3d import build_model
     from estimator_train.memory_estimate import estimate
+    from examples.unet3d import build_model
 
     def build(volume):
         model = build_model(volume, filters)

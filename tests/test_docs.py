@@ -5,7 +5,6 @@ shrink long commands, and skip commands that need more than this machine. A comm
 """
 
 import base64
-import functools
 import importlib.util
 import io
 import itertools
@@ -33,17 +32,15 @@ from benchmarks.works import WORKS
 from estimator_train import distribution
 from estimator_train.app.cli import main
 from estimator_train.app.cli.commands.launch import launch
-from estimator_train.app.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
-from estimator_train.app.models import cyclegan as cyclegan_networks
+from estimator_train.app.datasets import kaggle, oct2017, synthetic_oct
 from estimator_train.app.models import small_cnn
-from estimator_train.app.recipes import cats_vs_dogs, cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
 AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING")]
 PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "questions").glob("*.md"))]
 PAGES.append(ROOT / "docs" / "api" / "heads.md")  # the others are generated from docstrings alone
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if "# %%" in path.read_text()]
 # The pages that train most.
 SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md", "heads.md", "hooks.md")
 SLOW += ("input_fns.md", "performance.md", "recipes.md", "tutorial.md", "unet3d.md")
@@ -57,6 +54,7 @@ NOT_RUN = {
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs its first row",
     "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
     "python -m benchmarks": "they measure for minutes",
+    "python examples/": "tests/examples has these programs",
     "python -m pytest -m gpu": "its tests need GPUs",
     "python -m tests.faults": "its campaigns take minutes to hours",
     "estimator_train bench ": "it trains in processes of its own; tests/app/cli has it",
@@ -78,7 +76,7 @@ TRAIN = "--model small_cnn --weights none --image-size 32 --batch-size 4 --max-s
 TRAIN_OWN = "--max-steps 2"
 RESUME = "--max-steps 3"
 # Appended to what is no training.
-SMALL = {"memory --recipe": "--volume 8 --filters 2", "memory --model": "--image-size 32"}
+SMALL = {"memory --model": "--image-size 32"}
 # A training whose folder no later command of the page names, or that is another way to make it.
 ONLY_PLAN = "--dry-run --model-dir only-planned"
 
@@ -90,12 +88,10 @@ PYTHON = {
     '"vgg16"': '"small_cnn"',
     "image_size=data.image_size": "image_size=(32, 32)",
     "MAX_STEPS = 2000": "MAX_STEPS = 4",
-    "EPOCHS = (128, 128), 8, 4": "EPOCHS = (16, 16), 4, 1",
     "IMAGE_SIZE = (224, 224)": "IMAGE_SIZE = (32, 32)",
     "EPOCHS = 5": "EPOCHS = 1",
-    "FILTERS, MAX_STEPS = (64, 64), 32, 288": "FILTERS, MAX_STEPS = (16, 16), 2, 2",
-    "unet3d.train(": "small_unet3d(",
-    "VOLUME, FILTERS, MAX_STEPS = 32, 8, 150": "VOLUME, FILTERS, MAX_STEPS = 8, 2, 2",
+    "build_model(32, filters=8)": "build_model(8, filters=2)",
+    "build_model(240, filters=32)": "build_model(8, filters=2)",
     '"GPU:': '"CPU:',
     "keras.applications.MobileNetV2(": "small_backbone(",
     'MODEL, TRIALS, EPOCHS = "mobilenet_v2", 20, 5': 'MODEL, TRIALS, EPOCHS = "small_cnn", 2, 2',
@@ -128,13 +124,11 @@ PRINTS = {
 @pytest.fixture
 def namespace(mirrored):
     """The namespace that Python code runs in."""
-    small_unet3d = functools.partial(unet3d.train, volume=8, filters=2, max_steps=1)
-    small = {"small_unet3d": small_unet3d, "small_backbone": small_backbone}
-    return {"__name__": "__main__", "two_replicas": mirrored(2), **small}
+    return {"__name__": "__main__", "two_replicas": mirrored(2), "small_backbone": small_backbone}
 
 
 def shrink(folder, monkeypatch):
-    """Makes data, models and recipes small, and draws what would be downloaded, without starting TensorFlow."""
+    """Makes data and models small, and draws what would be downloaded, without starting TensorFlow."""
     monkeypatch.chdir(folder)
     # Not by XDG_CACHE_HOME: matplotlib would look through all fonts again.
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(folder / "cache" / name))
@@ -143,14 +137,7 @@ def shrink(folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
     monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
-    monkeypatch.setattr(cyclegan, "DRAWN", dict.fromkeys(cyclegan.PARTS, 2))
-    monkeypatch.setattr(unet3d, "_POOLINGS", 1)
-    monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
-    monkeypatch.setattr(cats_vs_dogs, "application", small_application)
     monkeypatch.setattr(small_cnn, "build", smaller_cnn)
-    for name in ("build_generator", "build_discriminator"):
-        monkeypatch.setattr(cyclegan_networks, name, small_network)
-    monkeypatch.setattr(drawn_tables, "PAGES", 10)
     draw_oct2017(folder / "OCT2017")
     draw_oct2017(folder / "scans_of_another_clinic")
     zip_oct2017(folder / "archive.zip")
@@ -325,8 +312,6 @@ def follow(command, later, monkeypatch):
 def instead_of_training(arguments, later):
     """Returns flags that make training short, or only plan it."""
     flags = dict(itertools.pairwise([*arguments, ""]))
-    if "--recipe" in flags:
-        return "--dry-run"  # tests/app/recipes trains each
     name = "own" if "--input-fn" in flags else flags.get("--dataset", "synthetic_oct")
     run = Path(flags.get("--model-dir", f"runs/{name}"))
     if "--resume" in flags:  # a page's first goes on with the run
@@ -338,10 +323,6 @@ def instead_of_training(arguments, later):
 
 def resumed(run):
     return (run / "model.ckpt-3.index").exists()
-
-
-def small_application(build, image_size, weights):
-    return keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 3)])
 
 
 def smaller_cnn(image_size, head):
@@ -356,11 +337,6 @@ def small_backbone(input_shape, include_top, pooling, weights):
     return keras.Sequential(
         [keras.Input(input_shape), keras.layers.Conv2D(2, 3), keras.layers.GlobalAveragePooling2D()]
     )
-
-
-def small_network(image_size, filters, name):
-    layers = [keras.Input((*image_size, 3)), keras.layers.Conv2D(3, 3, padding="same", activation="tanh")]
-    return keras.Sequential(layers, name=name)
 
 
 def draw(folder, classes):

@@ -7,16 +7,11 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.app.recipes import unet3d
 from estimator_train.memory_estimate import HEADROOM, estimate, fits
+from examples.unet3d import build_model
 
 layers = keras.layers
 FLOAT = 4
-
-
-@pytest.fixture(autouse=True)
-def shallow(monkeypatch):
-    monkeypatch.setattr(unet3d, "_POOLINGS", 1)
 
 
 @pytest.fixture
@@ -48,7 +43,7 @@ def test_what_is_not_needed_any_more_is_not_counted():
 
 @pytest.mark.slow
 def test_activations_grow_with_the_batch_and_are_shared_out():
-    model = unet3d.build_model(64, 2)
+    model = build_model(64, 2, poolings=1)
     one, two = (estimate(model, batch_size)[0] for batch_size in (1, 2))
     assert two.weights == one.weights
     assert two.activations == pytest.approx(2 * one.activations, rel=0.1)
@@ -59,7 +54,7 @@ def test_activations_grow_with_the_batch_and_are_shared_out():
 
 
 def test_a_model_that_no_device_could_hold_is_estimated():
-    (device,) = estimate(unet3d.build_model(volume=512, filters=2), batch_size=64)
+    (device,) = estimate(build_model(512, filters=2, poolings=1), batch_size=64)
     assert device.activations > 9e11
     assert not fits([device], 80e9)
 
@@ -100,10 +95,10 @@ assert tf.config.experimental.get_memory_info("GPU:0")["peak"] > {device.total /
 def test_mixed_precision_halves_activations():
     try:
         keras.mixed_precision.set_global_policy("mixed_bfloat16")
-        mixed = unet3d.build_model(64, 2)
+        mixed = build_model(64, 2, poolings=1)
     finally:
         keras.mixed_precision.set_global_policy("float32")
-    whole, half = estimate(unet3d.build_model(64, 2), 1)[0], estimate(mixed, 1)[0]
+    whole, half = estimate(build_model(64, 2, poolings=1), 1)[0], estimate(mixed, 1)[0]
     assert half.activations < 0.75 * whole.activations
     assert half.weights == whole.weights
 

@@ -16,7 +16,7 @@ import jedi
 import pytest
 
 import estimator_train as et
-from estimator_train.app import datasets, models, recipes
+from estimator_train.app import datasets, models
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "estimator_train"
@@ -44,11 +44,10 @@ PUBLIC = [
     "estimator_train.memory_estimate",
     "estimator_train.app.metrics.classification",
     "estimator_train.app.report.diagnosis",
-    "estimator_train.app.report.image_grid",
     "estimator_train.app.report.page",
     "estimator_train.app.report.scaling",
     "estimator_train.app.runs.thresholds",
-    *(name for room in (datasets, models, recipes) for name in [room.__name__, *_below(room)]),
+    *(name for room in (datasets, models) for name in [room.__name__, *_below(room)]),
 ]
 
 # The modules of the library and of its private room.

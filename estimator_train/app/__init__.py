@@ -1,1 +1,1 @@
-"""The command, and its datasets, models, recipes and reports."""
+"""The command, and its datasets, models and reports."""

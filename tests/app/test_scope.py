@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_train.app import datasets, models, recipes
+from estimator_train.app import datasets, models
 from estimator_train.app.cli.commands.evaluate import evaluate
 from estimator_train.app.cli.commands.predict import predict
 from estimator_train.app.cli.commands.train import train
@@ -13,11 +13,11 @@ all checkpoint choose-thresholds csv data-dir dataset json model-dir predictions
 OF_PREDICT = "checkpoint csv json model-dir out top trust-run"
 OF_TRAIN = """
 accumulate-steps all-reduce async-checkpoints augment batch-size cache callbacks class-weights clip-norm config
-data-dir dataset dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast filters
+data-dir dataset dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast
 find-learning-rate freeze gpus ignore-orientation image-size input-fn jit-compile keep-best label-smoothing
-learning-rate limit log max-steps mixed-precision model model-dir monitor optimizer phases quiet recipe recompute
-replicas resize resume save-checkpoints-steps scale-learning-rate schedule seed split split-over steps-per-loop task
-trust-run validation verbose volume warmup-steps weight-decay weights
+learning-rate limit log max-steps mixed-precision model model-dir monitor optimizer phases quiet recompute
+replicas resize resume save-checkpoints-steps scale-learning-rate schedule seed split steps-per-loop task
+trust-run validation verbose warmup-steps weight-decay weights
 """
 DATASETS = "cats_vs_dogs fashion_mnist hf images manifest npz oct2017 synthetic_oct tfrecord"
 MODELS = """
@@ -31,7 +31,6 @@ regnet_y004 regnet_y006 regnet_y008 regnet_y016 regnet_y032 regnet_y040 regnet_y
 regnet_y160 regnet_y320 resnet101 resnet101_v2 resnet152 resnet152_v2 resnet50 resnet50_v2 resnet_rs101 resnet_rs152
 resnet_rs200 resnet_rs270 resnet_rs350 resnet_rs420 resnet_rs50 small_cnn vgg16 vgg19 xception
 """
-RECIPES = "cats_vs_dogs cyclegan segmentation unet3d"
 
 
 @pytest.mark.parametrize(("command", "flags"), [(train, OF_TRAIN), (evaluate, OF_EVALUATE), (predict, OF_PREDICT)])
@@ -40,9 +39,8 @@ def test_commands_have_these_flags(command, flags):
     assert sorted(options) == [f"--{flag}" for flag in flags.split()]
 
 
-def test_these_datasets_and_recipes_are_known():
+def test_these_datasets_are_known():
     assert sorted(datasets.NAMES) == DATASETS.split()
-    assert sorted(recipes.NAMES) == RECIPES.split()
 
 
 def test_these_models_are_known():

@@ -55,11 +55,6 @@ OWN = {
     "own_images": {"input-fn": "own.py:train_images", "eval-input-fn": "own.py:eval_images"},
     "own_vectors": {"input-fn": "own.py:train_vectors", "eval-input-fn": "own.py:eval_vectors"},
 }
-RECIPES = {
-    "unet3d": {"recipe": "unet3d", "volume": 8, "filters": 1},
-    "segmentation": {"recipe": "segmentation", "image-size": "32", "filters": 1},
-    "cats_vs_dogs": {"recipe": "cats_vs_dogs", "image-size": "32"},
-}
 DATASETS = {**FILES, **ARRAYS, **OWN}
 MODELS = ("plain", "normalized", "without_metrics", "of_logits", "of_keras_3", "subclassed")
 WEIGHTS = "backbone.h5"  # of mobilenet, written for the cases that name it
@@ -73,8 +68,6 @@ STEPS = 3
 def draw(rng: random.Random) -> dict:
     """Returns a dataset, the flags to train with and to resume with, and the commands that follow."""
     folder = rng.choice(FOLDERS) if rng.random() < 0.3 else "run"
-    if rng.random() < 0.04:
-        return {**_of_recipe(rng, folder), "verbs": _verbs(rng, folder, "images")}
     dataset = rng.choice(list(DATASETS))
     flags = {**DATASETS[dataset], "model-dir": folder}
     flags["model"] = _model(rng, dataset)
@@ -210,7 +203,7 @@ def _optional(rng, dataset, flags):
     if chance() < 0.03:
         yield {"find-learning-rate": True}
     if chance() < 0.02:
-        yield choice([{"gpus": 1}, {"task": choice(TASKS)}, {"volume": 8}, {"split-over": 2}, {"log": "mlflow"}])
+        yield choice([{"gpus": 1}, {"task": choice(TASKS)}, {"log": "mlflow"}])
 
 
 def _model(rng, dataset):
@@ -258,17 +251,6 @@ def _is_refused(flags):
         or ("split" in flags and flags.get("dataset") != "oct2017")
         or (flags.get("validation") and (flags.get("limit") or flags.get("dataset") in ("tfrecord", "cats_vs_dogs")))
     )
-
-
-def _of_recipe(rng, folder):
-    flags = {**RECIPES[rng.choice(list(RECIPES))], "batch-size": 2, "max-steps": STEPS, "model-dir": folder}
-    more = [{"seed": 3}, {"replicas": 2}, {"replicas": 1}, {"dropout": 0.1}]
-    if flags["recipe"] == "unet3d":
-        more += [{"accumulate-steps": 2}, {"mixed-precision": "bfloat16"}, {"recompute": True}, {"split-over": 2}]
-    for each in rng.sample(more, rng.choice([0, 1, 2])):
-        _add(flags, each, carefully=True)
-    resumed = {"resume": True, "model-dir": folder, "max-steps": STEPS + 1}
-    return {"dataset": "images", "flags": flags, "resumed": resumed, "plots": False, "seed": rng.randrange(1000)}
 
 
 def _verbs(rng, folder, dataset):

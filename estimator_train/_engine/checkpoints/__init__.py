@@ -230,12 +230,6 @@ def _length_and_time(name: str) -> tuple[int, ...]:
     return ()
 
 
-def trained_steps(model_dir: str | os.PathLike[str]) -> int:
-    """Returns the global step at which training in `model_dir` resumes; 0 without a checkpoint."""
-    checkpoint = latest_intact(model_dir)
-    return read_global_step(checkpoint) if checkpoint else 0
-
-
 def read_global_step(path: str) -> int:
     """Returns the global step saved in the checkpoint at prefix `path`, an int.
 

@@ -262,10 +262,11 @@ class EvaluationState(ModelState):
         ours, theirs = object_based.variables_by_key(self.root), object_based.variables_by_key(trained.root)
         if ours is None or theirs is None or ours.keys() != theirs.keys():
             return False
-        with self.strategy.scope():
-            for key, variable in ours.items():
-                variable.assign(trained.value_of(theirs[key]))
-            self.global_step.assign(trained.value_of(trained.global_step))
+        pairs = [(variable, theirs[key]) for key, variable in ours.items()]
+        for variable, other in [*pairs, (self.global_step, trained.global_step)]:
+            value = trained.value_of(other)  # not in our scope, which another strategy's cannot be entered from
+            with self.strategy.scope():
+                variable.assign(value)
         return True
 
 

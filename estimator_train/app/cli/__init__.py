@@ -17,10 +17,10 @@ from estimator_train.app.cli.commands.export import export
 from estimator_train.app.cli.commands.launch import launch
 from estimator_train.app.cli.commands.memory import memory
 from estimator_train.app.cli.commands.predict import predict
-from estimator_train.app.cli.commands.recipes import recipes
 from estimator_train.app.cli.commands.report import report
 from estimator_train.app.cli.commands.run import run
 from estimator_train.app.cli.commands.train import train
+from estimator_train.app.cli.programs import check_former_words
 from estimator_train.app.cli.synonyms import meant_by
 from estimator_train.app.cli.termination import Terminated, raising_terminated
 
@@ -52,6 +52,17 @@ class _Commands(click.Group):
             args = ["train", *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx, args):
+        check_former_words(args[:1], args)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            check_former_words([error.option_name], sys.argv)
+            raise
+
     def shell_complete(self, ctx, incomplete):
         flags = train.shell_complete(ctx, incomplete) if incomplete.startswith("-") else []
         return [*super().shell_complete(ctx, incomplete), *flags]
@@ -66,7 +77,7 @@ def commands():
     """
 
 
-for _command in (train, evaluate, report, compare, predict, export, run, launch, datasets, recipes, memory, bench):
+for _command in (train, evaluate, report, compare, predict, export, run, launch, datasets, memory, bench):
     commands.add_command(_command)
 
 

@@ -33,7 +33,7 @@ def model_dir_of(flags: SimpleNamespace) -> str:
     """Returns the directory that the flags of `train` name, or the default."""
     if flags.model_dir:
         return flags.model_dir
-    return os.path.join("runs", "own" if flags.input_fn else flags.recipe or dataset_of(flags))
+    return os.path.join("runs", "own" if flags.input_fn else dataset_of(flags))
 
 
 def dataset_of(flags: SimpleNamespace) -> str:

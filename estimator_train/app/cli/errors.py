@@ -14,7 +14,7 @@ import click
 from estimator_train._engine.remedies import InterruptedRunError, RemediedError, Setting, UserError
 from estimator_train.app.cli.conflicts import flag_of
 
-_SAVING_MEMORY = ("batch_size", "mixed_precision", "recompute", "accumulate_steps", "split_over")
+_SAVING_MEMORY = ("batch_size", "mixed_precision", "recompute", "accumulate_steps")
 _SPELLED = {name: flag_of(name) for name in (*_SAVING_MEMORY, "all_reduce", "gpus", "monitor", "replicas")}
 _SPELLED["cpu"] = "CUDA_VISIBLE_DEVICES=-1"
 _PACKAGE = str(Path(__file__).parents[2])

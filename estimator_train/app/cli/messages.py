@@ -39,7 +39,7 @@ def as_typed(model_dir, checkpoint):
     return checkpoint and os.path.join(model_dir, os.path.basename(checkpoint))
 
 
-def metrics_line(checkpoint, metrics, hidden=()):
+def metrics_line(checkpoint, metrics, hidden):
     """Returns the line that reports the metrics of a checkpoint, except those `hidden`."""
     values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name not in ("global_step", *hidden))
     return f"evaluated {checkpoint}: {values}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 
-import click
 import cloup
 from click.core import ParameterSource
 
@@ -35,7 +34,6 @@ class RepeatingCommand(cloup.Command):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
         }
         flags = flags_of(path)
-        _check_same_system(flags, given, path)
         ctx.default_map = kept(flags, given, RULES)
         trust.check(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
         ctx.params.clear()
@@ -47,14 +45,6 @@ def _theirs(flags, given):
     theirs = {name: value for name, value in flags.items() if name not in given}
     if "data_dir" in given:
         return theirs | {"dataset": None}
-    kinds = {name: flags.get(name) for name in ("dataset", "recipe")}  # they say what is written to a folder
-    return theirs | kinds if "data_dir" in theirs else theirs
-
-
-def _check_same_system(flags, given, path):
-    """Raises ClickException if a run would switch to another recipe, or between a recipe and a dataset."""
-    recipe, others = flags.get("recipe"), [name for name in ("dataset", "input_fn", "model") if name in given]
-    wanted = given.get("recipe", recipe)
-    if wanted != recipe or (recipe and others):
-        system = f"the recipe {recipe}" if recipe else f"the dataset {flags.get('dataset', 'of an input_fn')}"
-        raise click.ClickException(f"{path} describes a run of {system}; give another --model-dir")
+    if "data_dir" in theirs:
+        theirs["dataset"] = flags.get("dataset")  # it says what is written to the folder
+    return theirs

@@ -13,7 +13,7 @@ from estimator_train import loggers
 from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train._engine.host.paths import local, why_not_utf_8
-from estimator_train.app import datasets, models, recipes
+from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
 from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
@@ -37,7 +37,6 @@ _NEEDS_BOTH = "--input-fn and --eval-input-fn go together; give both"
 _HAS_PHASES = "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}"
 _HAS_EPOCHS = "each of the --phases has a number of epochs and one learning rate; leave out {other}"
 _NEEDS_FREEZING = "--cache features keeps the outputs of frozen layers; leave it out, or freeze all"
-_NEEDS_RECIPE = "{flag} is for recipes; give --recipe NAME, too"
 _NEEDS_EVALUATIONS = "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
 
 
@@ -221,32 +220,6 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Settings that only recipes have; they share the others with datasets."""
-
-    recipe: str | None = setting(
-        MODEL, kinds.OneOf(lambda: recipes.NAMES), Excludes(("phases", "freeze"), _NEEDS_BACKBONE)
-    )
-    """A complete training program instead of a dataset and a model; see estimator_train recipes."""
-    filters: int | None = setting(MODEL, kinds.Count(), Needs(("recipe",), _NEEDS_RECIPE))
-    """Filters in the first convolution of the recipe's model."""
-    volume: int | None = setting(MODEL, kinds.Count(), Needs(("recipe",), _NEEDS_RECIPE))
-    """Side length of the recipe's volumes in voxels."""
-    split_over: int | None = setting(
-        DEVICES,
-        kinds.Count(2),
-        Needs(("recipe",), _NEEDS_RECIPE),
-        Excludes(
-            ("gpus", "replicas"),
-            "--split-over spreads one model over several devices, --gpus and --replicas put a copy on each; give one",
-            mutual=True,
-        ),
-        may_change=True,
-    )
-    """Split the recipe's model over N devices."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
     """How to train: length, devices, evaluations and learning rates; run.json has them as its "training".
 
@@ -392,7 +365,7 @@ class Invocation:
     """Also show TensorFlow's INFO log."""
 
 
-STORED = (Settings, Recipe, Training)  # in run.json
+STORED = (Settings, Training)  # in run.json
 TABLE = (*STORED, RateTest, Invocation)
 RULES = rules_of(*TABLE)
 

@@ -178,13 +178,3 @@ class StopEvaluation(SessionRunHook):
 
     def before_run(self, run_context):
         self._stop.check()
-
-
-class StopAfterTraining(SessionRunHook):
-    """A hook that raises `Stopped` at the end of training if `stop`, a `StopOnSignal`, has received a signal."""
-
-    def __init__(self, stop):
-        self._stop = stop
-
-    def end(self, session):
-        self._stop.check()

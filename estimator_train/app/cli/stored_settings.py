@@ -15,7 +15,8 @@ from estimator_train.app.cli import trust
 from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import MOST_STEPS
-from estimator_train.app.cli.settings import STORED, RateTest, Recipe, Settings, Training, check_class_names
+from estimator_train.app.cli.programs import instead
+from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
 from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
 from estimator_train.app.runs import run_file
@@ -27,14 +28,8 @@ def load_settings(model_dir: Any) -> Settings | None:
     path = run_file.path_in(model_dir)
     if not path.exists():
         return None
-    values = read(path)["settings"]
-    if values.get("recipe"):
-        raise click.ClickException(
-            f"{model_dir} holds a run of the recipe {values['recipe']}, which does its own evaluation: "
-            f"estimator_train --model-dir {model_dir} --resume"
-        )
     try:
-        settings = Settings(**values)  # raises TypeError for a setting that is missing
+        settings = Settings(**read(path)["settings"])  # raises TypeError for a setting that is missing
         check_class_names(settings.class_names)
     except (TypeError, ValueError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
@@ -135,8 +130,7 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
 
     Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed.
     """
-    table = settings_in(Settings, Recipe)
-    free = settings_in(Training).keys() | {name for name, each in table.items() if each.may_change}
+    free = settings_in(Training).keys() | {name for name, each in settings_in(Settings).items() if each.may_change}
     for name, ours in settings.items():
         theirs = earlier.get(name)
         if ours != theirs and name not in free:
@@ -150,9 +144,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the content of run.json at `path`; its settings, and how the run is trained, are checked as flags are."""
     with one_line_errors():
         about = run_file.read(path)
-    tables = (*STORED, RateTest) if about["settings"].get("recipe") else (Settings,)
+    if about["settings"].get("recipe"):
+        raise click.ClickException(
+            f"{path} is of a recipe, which have left the command: {instead(about['settings']['recipe'])}"
+        )
     try:
-        about["settings"] = fields_of(about["settings"], *tables)
+        about["settings"] = fields_of(about["settings"], Settings)
         about["training"] = fields_of(about["training"], Training)
     except ValueError as error:
         raise click.ClickException(f"{path} cannot be read: {error}") from error

@@ -17,20 +17,20 @@ from estimator_train.app.cli.table import settings_in
 _SAME_EVERYWHERE = (click.Choice, click.IntRange, click.FloatRange, kinds.ImageSize, kinds.Augmentations, kinds.Phases)
 
 
-def fields_of(values: Mapping[str, Any], *tables: type) -> dict[str, Any]:
-    """Returns stored `values` of the fields of the `tables`, as their types have them, and checked as flags are.
+def fields_of(values: Mapping[str, Any], table: type) -> dict[str, Any]:
+    """Returns stored `values` of the fields of the `table`, as their types have them, and checked as flags are.
 
     Other names are left out if they have no value: a newer version of the command stores all of its flags.
 
     Raises:
       ValueError: a value has the wrong type or is out of range, or another name has a value.
     """
-    hints = {name: hint for table in tables for name, hint in typing.get_type_hints(table).items()}
+    hints = typing.get_type_hints(table)
     fields = {}
     for name, value in values.items():
         if name in hints:
             fields[name] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-            _check(name, fields[name], hints[name], settings_in(*tables).get(name))
+            _check(name, fields[name], hints[name], settings_in(table).get(name))
         elif value is not None and value is not False:
             raise ValueError(
                 f"{name} is {json.dumps(value)}, and this version does not know it; update estimator_train"

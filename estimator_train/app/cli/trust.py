@@ -83,8 +83,6 @@ def _named(settings):
 def _fetched(settings):
     """Returns the folder that a run with these settings may write its data to, or the dataset that it may download."""
     dataset, data_dir = settings.get("dataset"), settings.get("data_dir")
-    if settings.get("recipe"):
-        return [absolute(data_dir)] if data_dir and not data_dir.startswith("tfds:") else []
     if dataset in (None, datasets.NAMES[0]) or not hasattr(datasets.named(dataset), "is_here"):
         return []
     return [absolute(data_dir) if data_dir else f"the download of {dataset}"]

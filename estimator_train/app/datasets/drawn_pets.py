@@ -1,70 +1,13 @@
-"""Drawn faces of cats and dogs, the default data of the recipe cats_vs_dogs, which needs no download."""
+"""Drawn faces of cats and dogs, for programs and tutorials without photographs."""
 
 from __future__ import annotations
-
-import dataclasses
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from estimator_train.app.datasets.dataset import Dataset
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 CLASS_NAMES = ("cats", "dogs")
 
 _FINER = 2  # draw at this multiple of the size and scale down, which smooths the edges
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class DrawnPets(Part):
-    """As many cats as dogs, each drawn from its number, at the requested image size, and kept in memory."""
-
-    class_names: tuple[str, ...] = CLASS_NAMES
-    numbers: range
-
-    @property
-    def count(self) -> int:
-        return len(self.numbers)
-
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
-        import tensorflow as tf
-
-        from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
-
-        @functools.cache
-        def drawn():
-            labels = [number % len(CLASS_NAMES) for number in self.numbers]
-            rngs = [np.random.default_rng(number) for number in self.numbers]
-            images = [draw_pet(CLASS_NAMES[label], image_size, rng) for label, rng in zip(labels, rngs, strict=True)]
-            return np.stack(images), np.array(labels)
-
-        def load(image, label):
-            return as_model_input(image, label, image_size, len(CLASS_NAMES))
-
-        return ExampleBatches(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, **options)
-
-
-def open_dataset() -> Dataset:
-    """Returns the dataset, with the same faces every time.
-
-    >>> open_dataset().class_names
-    ('cats', 'dogs')
-    """
-    return Dataset(
-        name="drawn_pets",
-        class_names=CLASS_NAMES,
-        default_model="mobilenet_v2",
-        default_epochs=5,
-        image_size=(224, 224),
-        train=DrawnPets(numbers=range(320)),  # five steps of 64
-        eval=DrawnPets(numbers=range(320, 384)),
-    )
 
 
 def draw_pet(class_name: str, image_size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:

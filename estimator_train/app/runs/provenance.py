@@ -16,12 +16,12 @@ import tf_keras as keras
 from estimator_train import __version__
 
 
-def provenance(strategy, devices=None):
-    """Returns a dict of these for training on the replicas of `strategy`, or on `devices` that share the layers."""
+def provenance(strategy):
+    """Returns a dict of these for training on the replicas of `strategy`."""
     return {
         "command": shlex.join(["estimator_train", *sys.argv[1:]]),
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "devices": _devices(devices or _names(strategy)),
+        "devices": _devices(strategy),
         "versions": {
             "estimator_train": __version__,
             "tensorflow": tf.__version__,
@@ -33,16 +33,11 @@ def provenance(strategy, devices=None):
     }
 
 
-def _names(strategy):
-    if strategy:
-        return strategy.extended.worker_devices
-    return ["GPU:0" if tf.config.get_visible_devices("GPU") else "CPU:0"]
-
-
-def _devices(names):
-    """Returns the devices of those names, with the model of each GPU."""
+def _devices(strategy):
+    """Returns the devices of the replicas, with the model of each GPU."""
     gpus = tf.config.get_visible_devices("GPU")
-    specs = [tf.DeviceSpec.from_string(name if name.startswith("/") else f"/device:{name}") for name in names]
+    names = strategy.extended.worker_devices if strategy else ["/device:GPU:0" if gpus else "/device:CPU:0"]
+    specs = [tf.DeviceSpec.from_string(name) for name in names]
     kinds = [
         tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")
         if spec.device_type == "GPU"

@@ -274,14 +274,15 @@ def test_the_position_in_the_input_comes_before_the_other_variables(source, log_
         assert plain.input_position() is None
 
 
-def test_an_evaluation_copies_the_training_that_has_just_saved(source, reads, tmp_path):
-    strategy, config = tf.distribute.get_strategy(), et.RunConfig(str(tmp_path))
-    trained = TrainingState(source, strategy, config)
+@pytest.mark.parametrize("strategy", [tf.distribute.get_strategy, lambda: tf.distribute.OneDeviceStrategy("CPU:0")])
+def test_an_evaluation_copies_the_training_that_has_just_saved(source, strategy, reads, tmp_path):
+    config = et.RunConfig(str(tmp_path))
+    trained = TrainingState(source, strategy(), config)
     with trained.restored(None):
         pass
     trained.model.layers[0].kernel.assign_add(tf.ones_like(trained.model.layers[0].kernel))
     path = trained.checkpoint.write(str(tmp_path / "checkpoint"))
-    state = EvaluationState(source, strategy, config)
+    state = EvaluationState(source, strategy(), config)
     with state.restored(path, trained):
         pass
     assert reads == []

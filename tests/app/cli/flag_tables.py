@@ -11,7 +11,7 @@ import click
 
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.conflicts import flag_of
-from estimator_train.app.cli.settings import TABLE, Recipe, Settings, Training
+from estimator_train.app.cli.settings import STORED, TABLE, Training
 from estimator_train.app.cli.table import help_of, settings_in
 
 PAGE = Path(__file__).parents[3] / "docs" / "command.md"
@@ -48,7 +48,7 @@ def _row(table, name, setting):
     cells = [
         f"`{flag_of(name)}{value}`",
         help_of(table, name),
-        resumed if table in (Settings, Recipe, Training) else "",
+        resumed if table in STORED else "",
     ]
     return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
 

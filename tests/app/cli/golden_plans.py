@@ -47,8 +47,6 @@ LINES = (
     "--dataset oct2017 --split patient",
     OWN,
     f"{OWN} --max-steps 5 --replicas 2 --evaluate-every 2 --keep-best",
-    "--recipe unet3d --volume 8 --filters 2 --split-over 2",
-    "--recipe cyclegan --replicas 2 --epochs 3",
     # Flags that replace those of a repeated run.
     "--config all/run.json",
     "--config all/run.json --max-steps 9",
@@ -66,8 +64,6 @@ LINES = (
     f"--config own/run.json --trust-run {SCANS} --model small_cnn",
     "--config weights/run.json --epochs 2",
     "--config weights/run.json --dataset manifest --data-dir numbers.csv --task regression",
-    "--config recipe/run.json --gpus 2",
-    "--config copies/run.json --split-over 2",
     "--model-dir all --resume",
     "--model-dir all --resume --epochs 6 --replicas 4",
 )
@@ -85,8 +81,6 @@ _RUNS = {  # "settings" and "training" of run.json
     "features": (_BASE | {"freeze": "all"}, {"cache": "features"}),
     "weights": (_BASE | {"limit": 8, "resize": "pad", "fast": True}, {"class_weights": "balanced", "max_steps": 9}),
     "own": (_OWN, {"max_steps": 5}),
-    "recipe": ({"recipe": "unet3d", "volume": 8, "split_over": 2}, {}),
-    "copies": ({"recipe": "unet3d", "volume": 8, "replicas": 2}, {}),
 }
 
 

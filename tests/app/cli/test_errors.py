@@ -50,7 +50,7 @@ def test_an_error_in_a_generator_names_its_file_and_line(command, tmp_path):
 
 OOM = "OOM when allocating tensor with shape[64,96] and type float on /job:localhost/device:GPU:0 by allocator"
 CPU = "the CPU instead (CUDA_VISIBLE_DEVICES=-1)"
-OTHERS = ["--mixed-precision", "--recompute", "--accumulate-steps", "--split-over"]
+OTHERS = ["--mixed-precision", "--recompute", "--accumulate-steps"]
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ def run(*arguments, stdout):
 
 
 def test_standard_output_on_a_full_disk_is_one_line():
-    result = run("recipes", stdout="/dev/full")
+    result = run("--help", stdout="/dev/full")
     line = "estimator_train: standard output cannot be written: No space left on device\n"
     assert (result.returncode, result.stderr) == (1, line)
 
 
 def test_a_closed_standard_output_or_pipe_is_no_error():
-    for shell in ('"$0" -m estimator_train recipes >&-', '"$0" -m estimator_train recipes | true'):
+    for shell in ('"$0" -m estimator_train --help >&-', '"$0" -m estimator_train --help | true'):
         result = subprocess.run(["bash", "-c", shell, sys.executable], stderr=subprocess.PIPE, text=True)
         assert (result.returncode, result.stderr) == (0, "")
 

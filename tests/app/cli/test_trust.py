@@ -76,7 +76,6 @@ def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
         {"dataset": "cats_vs_dogs", "data_dir": "/there"},
         {"dataset": "tfds:cifar10", "data_dir": "/there"},
         {"dataset": "hf:cifar10", "data_dir": "/there"},
-        {"recipe": "unet3d", "data_dir": "/there"},
         {"dataset": "images", "cache": "/there"},
         {"callbacks": "/there"},
         {"model": "/there:build"},

@@ -15,11 +15,11 @@ import click
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app import recipes
 from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Count, Directory
-from estimator_train.app.cli.settings import Recipe, Settings
+from estimator_train.app.cli.programs import check_former_words
+from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.stored_settings import load_settings, load_training, read
 from estimator_train.app.cli.table import option
@@ -31,7 +31,6 @@ _NOT_FOR_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-r
 
 _EXAMPLES = """\b
 Examples:
-  estimator_train bench --recipe cats_vs_dogs --replicas 1,2
   estimator_train bench --dataset oct2017 --data-dir OCT2017
   estimator_train bench --dataset oct2017 --data-dir OCT2017 --model vgg16 --gpus 1,2,4,8
 """
@@ -52,8 +51,7 @@ class _Counts(click.ParamType):
     epilog=_EXAMPLES,
     context_settings={"ignore_unknown_options": True},
 )
-@option(Recipe, "recipe", help="Recipe to train.")
-@option(Settings, "dataset", help="Dataset to train on instead.")
+@option(Settings, "dataset", help="Dataset to train on.")
 @option(Settings, "data_dir", help="Directory of the data files.")
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
@@ -66,34 +64,31 @@ class _Counts(click.ParamType):
     help="Directory for scaling.json and scaling.png.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
-def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
+def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
     """Measure how training scales with replicas; without --gpus or --replicas, say what limits one device.
 
     Each number of replicas trains for a few steps in its own process, with any flags of train that you add. The
     examples/s come from its timing.json. The batch size is per replica.
     """
-    if bool(recipe) == bool(dataset):
-        raise click.ClickException("bench takes a recipe or a dataset: give --recipe NAME or --dataset NAME")
+    check_former_words(arguments, arguments)
+    if not dataset:
+        raise click.ClickException("bench trains on a dataset: give --dataset NAME")
     if gpus and replicas:
         raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
     for argument in arguments:
         if argument.partition("=")[0] in _NOT_FOR_BENCH:
             raise click.ClickException(f"{argument} is not for bench, whose runs are short and not kept; leave it out")
-    if recipe:
-        with one_line_errors():
-            recipes.settings_of(recipe)
     check_directory(out, "--out")
 
-    what = ["--recipe", recipe] if recipe else ["--dataset", dataset]
-    flags = [*what, *(["--data-dir", data_dir] if data_dir else []), *arguments]
+    flags = ["--dataset", dataset, *(["--data-dir", data_dir] if data_dir else []), *arguments]
     timings = {}
     for count in gpus or replicas or [1]:
         devices = ["--gpus", str(count)] if gpus else ["--replicas", str(count)] if replicas else []
         run = [*flags, *devices, "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
             timings[count] = timing_of_run(run, steps + 1, model_dir)
-            train_examples = _train_examples(recipe, data_dir, model_dir)
-            paragraph = None if devices or recipe else _diagnosis(timings[count], Path(model_dir, "run"))
+            train_examples = read(run_file(Path(model_dir, "run")))["data"]["train"]
+            paragraph = None if devices else _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
 
     from estimator_train.app.report import scaling  # matplotlib comes with it
@@ -150,17 +145,6 @@ def _timing(path):
         return json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-
-
-def _train_examples(recipe, data_dir, model_dir):
-    """Returns the number of training examples in an epoch, or None for a recipe without epochs."""
-    if recipe is None:
-        return read(run_file.path_in(Path(model_dir, "run")))["data"]["train"]
-    count = getattr(recipes.named(recipe), "train_examples", None)
-    if count is None:
-        return None
-    with one_line_errors():
-        return count(data_dir)
 
 
 def _diagnosis(timing, run):

@@ -6,7 +6,7 @@ import types
 
 import cloup
 
-from estimator_train.app.cli.commands import dataset_run, recipe_run
+from estimator_train.app.cli.commands import dataset_run
 from estimator_train.app.cli.conflicts import check_conflicts
 from estimator_train.app.cli.repeating import RepeatingCommand
 from estimator_train.app.cli.settings import RULES, TABLE
@@ -29,9 +29,8 @@ def train(**flags):
     """
     flags = types.SimpleNamespace(**flags)
     check_conflicts(flags, RULES)
-    kind = recipe_run if flags.recipe else dataset_run
-    run = kind.resolve(flags)
-    kind.check(run)
+    run = dataset_run.resolve(flags)
+    dataset_run.check(run)
     if flags.dry_run or not flags.quiet:
-        kind.show(run)
-    return 0 if flags.dry_run else kind.start(run)
+        dataset_run.show(run)
+    return 0 if flags.dry_run else dataset_run.start(run)

@@ -25,7 +25,6 @@ _ONE_MORE = {  # flags that the command names in advice, and what they would add
     "--evaluate-every": {"evaluate_every": 2},
     "--async-checkpoints": {"async_checkpoints": True},
     "--save-checkpoints-steps": {"save_checkpoints_steps": 2},
-    "--split-over": {"split_over": 2},
 }
 _WITH_A_NUMBER = ("--batch-size", "--accumulate-steps", "--evaluate-every", "--save-checkpoints-steps")
 _HAS_BFLOAT16 = (8, 0)  # compute capability; https://developer.nvidia.com/cuda-gpus

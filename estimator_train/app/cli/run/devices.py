@@ -20,8 +20,8 @@ def choose(gpus, replicas=None):
             absent_gpus.replace_by_cpus(replicas)
 
 
-def name_idle_gpus(used=1):
-    """Says how many GPUs a training leaves idle, of which no flag has chosen the number."""
+def name_idle_gpus():
+    """Says how many GPUs a training on one of them leaves idle, if no flag has chosen their number."""
     seen = len(tf.config.get_visible_devices("GPU"))
-    if seen > used:
-        click.echo(f"estimator_train: training uses {used} of {seen} GPUs; --gpus {seen} uses all", err=True)
+    if seen > 1:
+        click.echo(f"estimator_train: training uses 1 of {seen} GPUs; --gpus {seen} uses all", err=True)

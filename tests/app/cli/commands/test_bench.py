@@ -59,15 +59,8 @@ def test_the_table_has_what_people_ask_of_scaling(command, measured, tmp_path):
     assert (tmp_path / "bench" / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_recipe_of_endless_data_has_no_epochs(command, measured, tmp_path):
-    code, output, errors = command("bench", "--recipe", "unet3d", "--replicas", "2", "--out", tmp_path / "other")
-    assert code == 0, errors
-    assert output.splitlines()[2].split() == ["2", "500.0", "32.0", "2%", "1.00", "100%"]
-    assert (tmp_path / "other" / "scaling.png").exists()
-
-
 def test_a_remote_folder_gets_the_measurements_and_the_plot(command, measured, tmp_path):
-    code, output, errors = command("bench", "--recipe", "unet3d", "--replicas", "2", "--out", "ram://runs/bench")
+    code, output, errors = command("bench", "--dataset", "images", "--replicas", "2", "--out", "ram://runs/bench")
     assert code == 0, errors
     assert output.splitlines()[-1] == "the plot is ram://runs/bench/scaling.png"
     with tf.io.gfile.GFile("ram://runs/bench/scaling.json") as file:
@@ -108,15 +101,14 @@ def test_a_run_that_fails_ends_it_with_its_last_line(command, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--recipe unet3d --replicas 0", "'0' is not a list of different numbers such as 1,2,4"),
-        ("--recipe unet3d --replicas 1,,2", "'1,,2' is not a list of different numbers"),
-        ("--recipe unet3d --gpus all", "'all' is not a list of different numbers"),
-        ("--recipe unet3d --replicas 2,2", "'2,2' is not a list of different numbers"),
-        ("--recipe unet3d --replicas 1 --gpus 1", "give --gpus 1,2,4 or --replicas 1,2"),
-        ("--replicas 1", "give --recipe NAME or --dataset NAME"),
-        ("--recipe unet3d --dataset images --replicas 1", "give --recipe NAME or --dataset NAME"),
-        ("--recipe unet4d --replicas 1", "there is no recipe 'unet4d'; pass one of"),
-        ("--recipe unet3d --replicas 1 --max-steps=9", "--max-steps=9 is not for bench"),
+        ("--dataset images --replicas 0", "'0' is not a list of different numbers such as 1,2,4"),
+        ("--dataset images --replicas 1,,2", "'1,,2' is not a list of different numbers"),
+        ("--dataset images --gpus all", "'all' is not a list of different numbers"),
+        ("--dataset images --replicas 2,2", "'2,2' is not a list of different numbers"),
+        ("--dataset images --replicas 1 --gpus 1", "give --gpus 1,2,4 or --replicas 1,2"),
+        ("--replicas 1", "bench trains on a dataset: give --dataset NAME"),
+        ("--recipe cats_vs_dogs", "--recipe has left the command: copy examples/cats_vs_dogs.py from the repository"),
+        ("--dataset images --replicas 1 --max-steps=9", "--max-steps=9 is not for bench"),
     ],
 )
 def test_bad_input_is_one_line(command, flags, message):
