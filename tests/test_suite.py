@@ -25,7 +25,11 @@ def test_a_change_chooses_the_slow_tests_of_its_wing_and_those_above():
     library, engine = chosen_by("estimator_train/hooks/timing.py"), chosen_by("estimator_train/_engine/errors.py")
     assert {"app", "compat", "hooks", "test_estimator.py"} < library[1] and "_engine" not in library[1]
     assert engine[1] == library[1] | {"_engine"}
-    assert engine == chosen_by("tests/helpers/models.py") == chosen_by("setup.py", "docs/images/idea.svg")
+    everything = chosen_by("setup.py", "docs/images/idea.svg")
+    assert everything == chosen_by("tests/helpers/models.py")
+    application = {test for test in everything[0] if test.startswith("tests/app/")}
+    assert everything == chosen_by("estimator_train/_engine/errors.py", "estimator_train/app/models/head.py")
+    assert everything[0] - engine[0] == application - set(AFFECTED["WALKS"]) and application > set(AFFECTED["WALKS"])
     assert chosen_by("tests/hooks/test_timing.py")[0] == {"tests/hooks/test_timing.py"}
     assert chosen_by("CHANGELOG.md", ".ci/run") == (set(), set())
 
