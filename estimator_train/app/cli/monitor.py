@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from typing import NamedTuple
 
 import click
 
-from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.parameters import Text
+from estimator_train.app.runs.run_file import metrics_of_best
 
 # Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
 _OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc", "macro_pr_auc")
@@ -78,13 +78,10 @@ def check_monitor(monitor: Monitor, class_names: tuple[str, ...], best_checkpoin
     metric = monitor.metric
     if metric in _OF_CLASSES and not class_names:
         raise click.ClickException(f"--monitor {metric} is computed from classes, and this run has none")
-    result = as_path(f"{best_checkpoint}.eval_result.json")
-    try:
-        values = json.loads(result.read_text()) if best_checkpoint else {metric: None}
-    except (OSError, ValueError, RecursionError):  # the exporter reports what is wrong with it
-        return
-    if isinstance(values, dict) and metric not in values:
+    values = metrics_of_best(best_checkpoint) if best_checkpoint else {}
+    if values and metric not in values:  # the exporter reports what is wrong with a damaged file
         raise click.ClickException(
-            f"--monitor {metric}: {result} does not have it for the best checkpoint so far; give one of "
-            f"{', '.join(sorted(set(values) - {'global_step'}))}, or move {result.parent} elsewhere"
+            f"--monitor {metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint so far; "
+            f"give one of {', '.join(sorted(set(values) - {'global_step'}))}, or move "
+            f"{os.path.dirname(best_checkpoint)} elsewhere"
         )

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.parameters import Directory
 from estimator_train.app.cli.settings import Invocation
 from estimator_train.app.cli.table import option
+from estimator_train.app.runs.run_file import checkpoints_in
 from estimator_train.app.runs.stored_run import StoredRun
 
 
@@ -54,9 +54,6 @@ def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
             f"--checkpoint best: {run.model_dir} has none; training keeps it with --evaluate-every STEPS --keep-best"
         )
     if not as_path(f"{prefix}.index").exists():
-        directory = as_path(run.model_dir)
-        there = checkpoints_among(path.name for path in (directory.iterdir() if directory.is_dir() else ()))
-        raise click.ClickException(
-            f"--checkpoint {prefix}: there is no such checkpoint; {run.model_dir} has {', '.join(there) or 'none'}"
-        )
+        there = ", ".join(checkpoints_in(run.model_dir)) or "none"
+        raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint; {run.model_dir} has {there}")
     return prefix

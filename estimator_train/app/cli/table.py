@@ -76,8 +76,8 @@ def given_of(flags: SimpleNamespace, *tables: type) -> dict[str, Any]:
 
 def rules_of(*tables: type) -> tuple[Rule, ...]:
     """Returns the rules of all settings, in order."""
-    settings = settings_in(*tables).items()
-    return tuple(rule if rule.flag else rule._replace(flag=name) for name, each in settings for rule in each.rules)
+    rules = [(name, rule) for name, each in settings_in(*tables).items() for rule in each.rules]
+    return tuple(rule._replace(flag=rule.flag or name) for name, rule in rules)
 
 
 def help_of(table: type, name: str) -> str:

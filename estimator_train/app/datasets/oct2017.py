@@ -174,13 +174,12 @@ def _place(parts):
 def _check_counts(data, tree):
     counts = data.class_counts()
     if any(counts[side] != published for side, published in _PUBLISHED.items()):
-        sides = {"train": counts["train"], "test": counts["eval"]}
-        held = ", ".join(
-            f"{side} {name} {number} of {_PUBLISHED['eval' if side == 'test' else side][name]}"
-            for side, counts in sides.items()
-            for name, number in counts.items()
-        )
-        _log.warning("oct2017: %s is not the complete published dataset: %s", tree, held)
+        held = [
+            f"{folder} {name} {counts[side][name]} of {number}"
+            for folder, side in (("train", "train"), ("test", "eval"))
+            for name, number in _PUBLISHED[side].items()
+        ]
+        _log.warning("oct2017: %s is not the complete published dataset: %s", tree, ", ".join(held))
 
 
 def _alone(path):

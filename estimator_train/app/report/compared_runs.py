@@ -21,16 +21,15 @@ def read_runs(model_dirs: Iterable[str]) -> list[Run]:
 def read_run(run: StoredRun) -> Run:
     """Returns what is compared of a run, under the name of its directory."""
     facts = run.settings | run.training | {name: run.about.get(name) for name in ("devices", "git_commit")}
+    curves = {}
+    for name, sides in curves_of(run).items():
+        named = {f"{name} of training": sides["training"], name: sides["evaluation"]}
+        curves |= {name: points for name, points in named.items() if points}
     return Run(
         name=run.model_dir,
         facts=facts | run.about.get("versions", {}),
         evaluation=run.result,
-        curves={
-            name if side == "evaluation" else f"{name} of training": points
-            for name, sides in curves_of(run).items()
-            for side, points in sides.items()
-            if points
-        },
+        curves=curves,
         predictions=run.predictions,
         costs={name: value for name, value in _costs(run).items() if value is not None},
     )

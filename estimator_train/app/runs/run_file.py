@@ -12,6 +12,7 @@ from typing import Any
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import RemotePath, as_path
+from estimator_train.app.runs.parsed_json import parsed
 
 
 def path_in(model_dir: str | os.PathLike[str]) -> Path | RemotePath:
@@ -54,8 +55,14 @@ def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
     named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
     if named:
         return Path(named.group(1)).name
-    names = checkpoints_among(path.name for path in (directory.iterdir() if directory.is_dir() else ()))
+    names = checkpoints_in(model_dir)
     return names[-1] if names else None
+
+
+def checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
+    """Returns the names of the checkpoints in `model_dir`, the oldest first; none if there is no such directory."""
+    directory = as_path(model_dir)
+    return checkpoints_among(path.name for path in directory.iterdir()) if directory.is_dir() else []
 
 
 def best_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
@@ -63,3 +70,10 @@ def best_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
     directory = as_path(model_dir, "export", "best_checkpoint")
     name = newest_checkpoint(directory)
     return name and os.path.join(directory, name)
+
+
+def metrics_of_best(checkpoint: str) -> dict[str, Any]:
+    """Returns the metrics that `BestCheckpointExporter` has saved beside its checkpoint; empty if they are damaged."""
+    path = as_path(f"{checkpoint}.eval_result.json")
+    metrics = parsed(path.read_bytes()) if path.is_file() else None
+    return metrics if isinstance(metrics, dict) else {}

@@ -24,6 +24,7 @@ from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.stored_settings import load_settings, load_training, read
 from estimator_train.app.cli.table import option
 from estimator_train.app.runs import run_file
+from estimator_train.app.runs.parsed_json import parsed
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
@@ -141,10 +142,7 @@ def _steps(path):
 
 def _timing(path):
     """Returns the contents of a timing.json, or None if it is missing or incomplete."""
-    try:
-        return json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
+    return parsed(path.read_bytes()) if path.exists() else None
 
 
 def _diagnosis(timing, run):

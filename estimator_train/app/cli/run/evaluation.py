@@ -125,7 +125,7 @@ class CollectPredictions(v1.train.SessionRunHook):
     def _values(self):
         *_, result = self._evaluated()
         values = [getattr(result, name, None) for name in METRICS[self._task]]
-        return np.array([np.nan if value is None else value for value in values], np.float64)
+        return np.array(values, np.float64)  # None becomes NaN
 
     def _evaluated(self):
         """Returns (labels, outputs, result) of all examples; see `Evaluation`."""

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import math
 import os
 from collections.abc import Callable
@@ -19,7 +18,6 @@ import tqdm
 from estimator_train import distribution
 from estimator_train._engine import checkpoints
 from estimator_train._engine.cluster import synchronous
-from estimator_train._engine.host.paths import as_path
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train._engine.session.full_disk import explaining_full_disk
@@ -373,11 +371,11 @@ def _say_result(job, result, timing, report):
         job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     job.say(f"the report is {report}")
     if result.kept:
-        values = json.loads(as_path(f"{result.kept}.eval_result.json").read_text())  # written by BestCheckpointExporter
+        value = run_file.metrics_of_best(result.kept)[monitor.metric]
         validation = run.data.validation_examples if run.data else 0
         on = f" on the {validation} validation images" if validation else ""
         job.say(
-            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {values[monitor.metric]:.4f}{on}"
+            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {value:.4f}{on}"
             "; evaluate, predict and export use it, or the last one with --checkpoint latest"
         )
     checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
