@@ -88,7 +88,7 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
         run = [*flags, *devices, "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
             timings[count] = timing_of_run(run, steps + 1, model_dir)
-            train_examples = read(run_file(Path(model_dir, "run")))["data"]["train"]
+            train_examples = read(run_file.path_in(Path(model_dir, "run")))["data"]["train"]
             paragraph = None if devices else _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
 
