@@ -115,6 +115,29 @@ def test_no_attribute_is_set_on_a_function():
     assert not offences
 
 
+def test_no_conditional_stands_in_a_comprehension_that_is_an_argument():
+    assert list(_conditionals_in_arguments("f(a if a else b for a in c)"))
+    assert list(_conditionals_in_arguments("f(*[g(a if a else b) for a in c])"))
+    assert not list(_conditionals_in_arguments("a = [b if b else c for b in d]\nf(a)"))
+    offences = [
+        f"{module}:{line}"
+        for module, path in _modules().items()
+        for line in _conditionals_in_arguments(path.read_text())
+    ]
+    assert not offences
+
+
+def _conditionals_in_arguments(source):
+    """Yields the lines of comprehensions that are an argument of a call and hold a conditional expression."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    arguments = [argument for call in calls for argument in (*call.args, *(each.value for each in call.keywords))]
+    for argument in arguments:
+        value = argument.value if isinstance(argument, ast.Starred) else argument
+        is_comprehension = isinstance(value, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+        if is_comprehension and any(isinstance(node, ast.IfExp) for node in ast.walk(value)):
+            yield value.lineno
+
+
 def _functions(tree, prefix=""):
     """Yields (name with the classes and functions around it, node) of all functions."""
     for node in ast.iter_child_nodes(tree):

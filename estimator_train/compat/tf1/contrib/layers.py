@@ -105,7 +105,7 @@ def apply_regularization(regularizer, weights_list=None):
         raise ValueError("No weights to regularize.")
     with tf.name_scope("get_regularization_penalty"):
         penalties = [regularizer(weights) for weights in weights_list]
-        total = tf.add_n([tf.constant(0.0) if penalty is None else penalty for penalty in penalties])
+        total = tf.add_n([penalty for penalty in penalties if penalty is not None] or [tf.constant(0.0)])
     _v1.add_to_collection(_v1.GraphKeys.REGULARIZATION_LOSSES, total)
     return total
 
