@@ -64,6 +64,16 @@ def test_readme_shows_the_error_of_today(monkeypatch):
     assert str(raised.value) == error
 
 
+@pytest.mark.parametrize("devices", ["", ["CPU:0", "CPU:1"]], ids=["one", "two"])
+def test_the_program_learns_the_sums(devices, tmp_path, monkeypatch):
+    (program,) = re.findall(r"```python\n([^`]*RunConfig[^`]*)```", SCREEN)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(program.replace("MirroredStrategy()", f"MirroredStrategy({devices})"), names)
+    metrics = names["estimator"].evaluate(names["input_fn"])
+    assert metrics["loss"] < 0.05 and metrics["global_step"] == 200
+
+
 def test_a_package_index_gets_no_link_to_a_file(monkeypatch):
     described = {}
     monkeypatch.setattr(setuptools, "setup", described.update)
