@@ -15,7 +15,8 @@ from estimator_train.compat.tf1 import contrib
 from estimator_train.compat.tf1.instead import INSTEAD
 
 _ROOT = "tensorflow.contrib"
-_SERVED = frozenset(module.name for module in pkgutil.iter_modules(contrib.__path__))
+_SERVED = frozenset(["slim", *(module.name for module in pkgutil.iter_modules(contrib.__path__))])
+_OF_SLIM = frozenset(["framework", "layers", "metrics", "slim", "training"])  # one arg_scope holds for all of them
 
 
 def install() -> None:
@@ -29,11 +30,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
         first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
-        if first == "slim" and _has_slim():
+        if first == "slim" and _is_served(first):
             return importlib.machinery.ModuleSpec(fullname, _Slim(), is_package=True)
         # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
         is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
-        if fullname == _ROOT or (first in _SERVED and (not below or is_file)):
+        if fullname == _ROOT or (_is_served(first) and (not below or is_file)):
             return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
         # If `name` were set, Python would replace this error by one that does not suggest a replacement.
         parent, _, name = fullname.rpartition(".")
@@ -57,6 +58,10 @@ class _Slim(importlib.abc.Loader):
         sys.modules[module.__name__] = importlib.import_module(f"tf_slim{path}")
 
 
+def _is_served(module):
+    return module in _SERVED and (module not in _OF_SLIM or _has_slim())
+
+
 def _has_slim():
     return importlib.util.find_spec("tf_slim") is not None
 
@@ -65,7 +70,7 @@ class _ContribModule(types.ModuleType):
     """tensorflow.contrib or a module below it; each name is looked up in this package when it is first read."""
 
     def __getattr__(self, name):
-        if self.__name__ == _ROOT and (name in _SERVED or name == "slim" and _has_slim()):
+        if self.__name__ == _ROOT and _is_served(name):
             return importlib.import_module(f"{_ROOT}.{name}")
         if name.startswith("__") or name not in _names(self.__name__):
             raise AttributeError(_why_absent(self.__name__, name), name=name, obj=self)
@@ -80,7 +85,7 @@ class _ContribModule(types.ModuleType):
 def _names(path):
     """Returns the sorted names of the module at `path`."""
     if path == _ROOT:
-        return sorted(_SERVED)
+        return sorted(filter(_is_served, _SERVED))
     return sorted(name for name in vars(_ours(path)) if not name.startswith("_"))
 
 
@@ -93,9 +98,12 @@ def _ours(path):
 def _why_absent(module, name):
     message = f"module {module!r} has no attribute {name!r}"
     path = f"{module.partition('.python')[0]}.{name}".removeprefix(f"{_ROOT}.")
+    first = path.partition(".")[0]
+    if first in _OF_SLIM and not _has_slim():
+        return f"{message}: tf_slim is not installed: pip install tf-slim"
     if path in INSTEAD:
         return f"{message}: use {INSTEAD[path]}"
-    is_known = module == _ROOT or path.partition(".")[0] in _SERVED
+    is_known = module == _ROOT or first in _SERVED
     nearest = difflib.get_close_matches(name, _names(module), n=1) if is_known else None
     if nearest:
         return f"{message}; the closest name is {nearest[0]!r}"
