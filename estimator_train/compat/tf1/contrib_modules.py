@@ -59,11 +59,11 @@ class _Slim(importlib.abc.Loader):
 
 
 def _is_served(module):
-    return module in _SERVED and (module not in _OF_SLIM or _has_slim())
+    return module in _SERVED and not _lacks_slim(module)
 
 
-def _has_slim():
-    return importlib.util.find_spec("tf_slim") is not None
+def _lacks_slim(module):
+    return module in _OF_SLIM and importlib.util.find_spec("tf_slim") is None
 
 
 class _ContribModule(types.ModuleType):
@@ -99,7 +99,7 @@ def _why_absent(module, name):
     message = f"module {module!r} has no attribute {name!r}"
     path = f"{module.partition('.python')[0]}.{name}".removeprefix(f"{_ROOT}.")
     first = path.partition(".")[0]
-    if first in _OF_SLIM and not _has_slim():
+    if _lacks_slim(first):
         return f"{message}: tf_slim is not installed: pip install tf-slim"
     if path in INSTEAD:
         return f"{message}: use {INSTEAD[path]}"

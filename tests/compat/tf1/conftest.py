@@ -27,7 +27,7 @@ def contrib(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     contrib_modules.install()
     yield importlib.import_module("tensorflow.contrib")
-    for name in [name for name in sys.modules if name.startswith(("tensorflow.contrib", "tf_slim"))]:
+    for name in [name for name in sys.modules if name.startswith("tensorflow.contrib")]:
         del sys.modules[name]
 
 

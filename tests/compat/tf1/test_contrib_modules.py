@@ -31,13 +31,8 @@ def test_every_module_and_name_is_there(contrib):
             assert getattr(getattr(contrib, module), name) is not None, f"{module}.{name}"
 
 
-def test_slim_is_tf_slim_where_it_is_installed(contrib, tmp_path, monkeypatch):
-    for file in ("__init__.py", "nets/__init__.py", "nets/vgg.py"):
-        path = tmp_path / "tf_slim" / file
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"found = {file!r}")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert contrib.slim.found == "__init__.py"
+def test_slim_and_the_modules_below_it_are_tf_slims(contrib):
+    assert contrib.slim is sys.modules["tf_slim"]
     for statement in (
         "from tensorflow.contrib.slim.nets import vgg",
         "from tensorflow.contrib.slim.python.slim.nets import vgg",
@@ -45,4 +40,23 @@ def test_slim_is_tf_slim_where_it_is_installed(contrib, tmp_path, monkeypatch):
     ):
         scope = {}
         exec(statement, scope)
-        assert scope["vgg"].found == "nets/vgg.py"
+        assert scope["vgg"] is sys.modules["tf_slim.nets.vgg"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("contrib.slim", AttributeError),
+        ("contrib.layers.fully_connected", AttributeError),
+        ("from tensorflow.contrib import slim", ModuleNotFoundError),
+        ("import tensorflow.contrib.slim.nets", ModuleNotFoundError),
+        ("from tensorflow.contrib.framework.python.ops import arg_scope", ModuleNotFoundError),
+        ("from tensorflow.contrib.training import HParams", ModuleNotFoundError),
+    ],
+)
+def test_a_module_of_tf_slim_says_how_to_install_it(contrib, monkeypatch, statement, error):
+    monkeypatch.setitem(sys.modules, "tf_slim", None)  # as if it were not installed
+    with pytest.raises(error, match="has no attribute '(.+)': tf_slim is not installed: pip install tf-slim") as raised:
+        exec(statement, {"contrib": contrib})
+    assert "\n" not in str(raised.value)
+    assert "slim" not in dir(contrib) and "rnn" in dir(contrib)

@@ -20,11 +20,7 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
 @pytest.mark.parametrize(
     ("path", "name", "message"),
     [
-        (
-            "contrib",
-            "slim",
-            "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package: pip install tf-slim",
-        ),
+        ("contrib", "seq2seq", "module 'tensorflow.contrib' has no attribute 'seq2seq': use tf.while_loop"),
         ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
         ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
@@ -44,8 +40,7 @@ def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("from tensorflow.contrib import slim", "use the tf-slim package"),
-        ("import tensorflow.contrib.slim.nets", "use the tf-slim package"),
+        ("from tensorflow.contrib import seq2seq", "use tf.while_loop"),
         ("from tensorflow.contrib.seq2seq import BeamSearchDecoder", "use tf.while_loop"),
         ("from tensorflow.contrib.rnn import ConvLSTMCell", "use tf.keras.layers.ConvLSTM2D"),
         ("from tensorflow.contrib.learn.python.learn import learn_runner", "use tf.estimator.train_and_evaluate"),

@@ -70,8 +70,34 @@ def test_layers_have_contribs_names_and_defaults(run):
     with v1.variable_scope("", reuse=True):
         again = layers.linear(net, 2, scope="logits", reuse=True)
     assert np.array_equal(*run([logits, again]))
-    with pytest.raises(ValueError, match=r"variables_collections=\['a'\] is not supported"):
-        layers.fully_connected(net, 2, variables_collections=["a"])
+
+
+@pytest.mark.parametrize("owner", ["framework", "slim"])
+def test_one_scope_holds_for_slim_and_contrib_layers(contrib, owner):
+    slim, both = contrib.slim, [contrib.slim.conv2d, contrib.layers.fully_connected]
+    settings = {"weights_regularizer": contrib.layers.l2_regularizer(0.1), "normalizer_fn": slim.batch_norm}
+    images = np.random.RandomState(0).normal(size=[16, 4, 4, 1]).astype("float32")
+    with getattr(contrib, owner).arg_scope(both, normalizer_params={"decay": 0.5}, **settings):
+        net = slim.conv2d(images, 2, 3, scope="conv")
+        logits = contrib.layers.fully_connected(slim.flatten(net), 1, activation_fn=None, scope="logits")
+    v1.losses.mean_squared_error(images.mean((1, 2)), logits)
+    penalty, loss = v1.losses.get_regularization_loss(), v1.losses.get_total_loss()
+    train_op = contrib.training.create_train_op(loss, v1.train.AdamOptimizer(0.1))
+    variables = {variable.op.name: variable for variable in contrib.framework.get_model_variables()}
+    for layer in ("conv", "logits"):
+        assert f"{layer}/biases" not in variables  # the normalizer has its own
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        before = session.run([loss, penalty, variables])
+        for _ in range(30):
+            session.run(train_op)
+        after = session.run([loss, penalty, variables])
+    weights = [before[2][f"{layer}/weights"] for layer in ("conv", "logits")]
+    assert before[1] == pytest.approx(0.1 * sum((each**2).sum() / 2 for each in weights), rel=1e-5)
+    assert after[0] < before[0] and after[1] < before[1] / 2
+    for layer in ("conv", "logits"):
+        name = f"{layer}/BatchNorm/moving_mean"
+        assert np.abs(before[2][name]).max() == 0 < np.abs(after[2][name]).min()
 
 
 def test_batch_norm_updates_with_its_outputs_when_it_has_no_collection(run):
@@ -90,8 +116,8 @@ def test_stacks_and_embeddings(run):
     embedded = layers.embed_sequence(tf.constant([[1, 2]]), vocab_size=3, embed_dim=4)
     assert run([net, embedded])[1].shape == (1, 2, 4)
     assert [variable.op.name for variable in v1.trainable_variables()][::2] == [
-        "mlp/fully_connected_1/weights",
-        "mlp/fully_connected_2/weights",
+        "mlp/mlp_1/weights",
+        "mlp/mlp_2/weights",
         "again/again_1/weights",
         "again/again_2/weights",
         "EmbedSequence/embeddings",
@@ -117,7 +143,7 @@ def test_optimize_loss_steps_clips_and_decays(optimizer):
         assert session.run([weight, step])[0] == pytest.approx([3 - 0.6, 4 - 0.8])
         rate = next(variable for variable in v1.global_variables() if variable.op.name == "OptimizeLoss/learning_rate")
         assert session.run([step, rate]) == [1, 0.5]
-    assert len(v1.get_collection(v1.GraphKeys.SUMMARIES)) == 3
+    assert len(v1.get_collection(v1.GraphKeys.SUMMARIES)) == 4  # rate, loss, norms before and after clipping
 
 
 def test_optimize_loss_names_wrong_arguments():
