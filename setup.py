@@ -84,7 +84,7 @@ setup(
         "mlflow": ["mlflow-skinny>=2.10"],  # --log mlflow
         "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
         "parquet": ["pyarrow>=14"],  # predict --out FILE.parquet
-        "slim": ["tf-slim>=1.1"],  # tf.contrib.slim for TensorFlow 1 scripts; 1.1 is its last release
+        "tf1": ["tf-slim>=1.1"],  # --tf1: tf.contrib.layers and slim, framework, metrics, training; 1.1 is its last
         "wandb": ["wandb>=0.17"],  # --log wandb
         "docs": DOCUMENTATION,
         "release": [
@@ -97,6 +97,7 @@ setup(
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever
             "pytest-xdist>=3.5",  # several processes of tests: TensorFlow builds its graphs on one core
             "pandas>=2",  # the frames that pandas_input_fn takes
+            "tf-slim>=1.1",  # what much of tf.contrib leads to
             "pyarrow>=14",  # reads back the tables that predict writes
             "pyyaml>=6",  # reads the manifests of examples/cluster
             "kubernetes-validate>=1.30",  # has the schemas that they are checked against

@@ -68,7 +68,7 @@ CLIENTS = {
         ("dp-accounting==0.4.3", "attrs", "mpmath", "scipy", "absl-py", "packaging"),
         ("privacy_without_init",),
     ),
-    "bert": Client("bert-tensorflow==1.0.4", shims=("tensorflow_1",), tf1=True),
+    "bert": Client("bert-tensorflow==1.0.4", ("six", "absl-py", "tf-slim==1.1.0"), ("tensorflow_1",), tf1=True),
     "tagger": Client(like="tf_ner", shims=("tensorflow_1",), tf1=True),
     "recommender": Client(like="EasyRec"),
 }
