@@ -56,6 +56,7 @@ class _Slim(importlib.abc.Loader):
     def exec_module(self, module):
         path = module.__name__.removeprefix(f"{_ROOT}.slim").removeprefix(".python").removeprefix(".slim")
         sys.modules[module.__name__] = importlib.import_module(f"tf_slim{path}")
+        importlib.import_module("estimator_train.compat.tf1.private_tf_slim")
 
 
 def _is_served(module):

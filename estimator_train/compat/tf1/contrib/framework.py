@@ -5,6 +5,8 @@ from tf_slim.ops.arg_scope import *  # noqa: F403
 from tf_slim.ops.framework_ops import *  # noqa: F403
 from tf_slim.ops.variables import *  # noqa: F403
 
+from estimator_train.compat.tf1 import private_tf_slim as _private_tf_slim  # noqa: F401, changes tf_slim
+
 _v1 = tf.compat.v1
 
 CriticalSection = tf.CriticalSection

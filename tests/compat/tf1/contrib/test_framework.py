@@ -1,5 +1,7 @@
 """tf.contrib.framework: argument scopes and variables."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import tensorflow as tf
 
@@ -21,6 +23,19 @@ def test_argument_scopes_nest_and_are_left():
     assert framework.has_arg_scope(layer) and framework.arg_scoped_arguments(layer) == ("size", "bias")
     with pytest.raises(ValueError, match="is not decorated with @add_arg_scope"), framework.arg_scope([len], size=1):
         pass
+
+
+def test_a_scope_of_one_replicas_thread_does_not_reach_the_others():
+    @framework.add_arg_scope
+    def layer(size=1):
+        return size
+
+    with ThreadPoolExecutor(1) as replica, framework.arg_scope([layer], size=2):
+        inner = framework.arg_scope([layer], size=3)
+        replica.submit(inner.__enter__).result()
+        assert layer() == 2 and replica.submit(layer).result() == 3
+        replica.submit(inner.__exit__, None, None, None).result()
+        assert replica.submit(layer).result() == 2
 
 
 def test_variables_are_found_and_restored(tmp_path):
