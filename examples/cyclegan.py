@@ -154,7 +154,7 @@ class CycleGAN(keras.Model):
 
     def train_step(self, data):
         with tf.GradientTape(persistent=True) as tape:
-            # Of the batches of all replicas together: each replica has its share, and the gradients are added up.
+            # Means over the batches of all replicas: each replica computes its share, and the gradients are added up.
             means = {name: tf.nn.compute_average_loss(values) for name, values in self.losses_of(*data).items()}
             generators = sum(value for name, value in means.items() if name[0] in "GF")
             discriminators = sum(value for name, value in means.items() if name[0] in "XY")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """What a user can set: its spelling in Python, with {} for a value, and what to say if it is a remedy."""
+    """Something a user can set. `python` spells it, with {} for the value; `words` propose it as a remedy."""
 
     name: str
     python: str

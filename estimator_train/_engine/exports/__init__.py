@@ -1,1 +1,1 @@
-"""What is exported: the inputs, outputs, signatures and directory of a SavedModel."""
+"""SavedModels: their inputs, outputs and signatures, and the directories they are written to."""

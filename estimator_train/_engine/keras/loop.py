@@ -21,7 +21,7 @@ from estimator_train._engine.types import Nest, Strategy
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-# What the steps of a call return, see `Loop._steps`, and what a tf.while_loop over them carries, the condition first.
+# `Loop._steps` returns Results; the tf.while_loop in it carries Carried, whose first value is its condition.
 Results: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]
 Carried: TypeAlias = tuple[tf.Tensor, Nest, tf.Tensor, "_Totals"]
 

@@ -23,7 +23,7 @@ _NAN_LOSS = (
     "non-finite values in the data"
 )
 
-# What happens in an input pipeline reaches Python through TensorFlow's runtime, which passes on nothing but text.
+# Errors in an input pipeline pass through TensorFlow's runtime, which keeps only their text.
 _IMAGE_FAULT = r"cannot be (?:decoded|read): "
 _OF_INPUT = {
     # The library's own assertions. TensorFlow escapes quotes in their text, but not brackets, which a path may contain.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from estimator_train._engine.host.html_table import html_table
-from estimator_train.app.datasets.part import Part
+from estimator_train.app.datasets.part import Part, UnknownLabelsError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -125,7 +125,7 @@ class Dataset:
             return self._validating(self.train, None)
         try:
             return self._validating(*self.train.split(share))
-        except NotImplementedError as error:
+        except UnknownLabelsError as error:
             raise ValueError(
                 f"{self.name} cannot hold out validation examples: give it its own, or --validation 0"
             ) from error
@@ -154,7 +154,7 @@ class Dataset:
     def class_counts(self) -> dict[str, dict[str, int]] | None:
         """Returns {side: {class name: examples}}, or None if counting would mean reading all the data.
 
-        Of several labels for each example, it counts the examples with each; it has none for regression.
+        An example with several labels counts for each of them. Regression has no classes to count.
         """
         counts = {side: part.counts() for side, part in self.parts.items()}
         known = {side: each for side, each in counts.items() if each is not None}
@@ -177,7 +177,7 @@ class Dataset:
         """
         try:
             cut: dict[str, Any] = {side: part.limited(limit, seed) for side, part in self.parts.items()}
-        except NotImplementedError as error:
+        except UnknownLabelsError as error:
             raise ValueError(f"{self.name} cannot be limited: its labels are unknown until the data is read") from error
         return dataclasses.replace(self, **cut)
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # of mypy; typing has it from Python 3.11 on
 
 
+class UnknownLabelsError(Exception):
+    """Examples cannot be chosen by their classes, because their labels are unknown until the data is read."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
     """Labelled images. A subclass defines `input_fn`, and `take` or the methods that call it; see `npz.ImageArrays`.
@@ -52,10 +56,10 @@ class Part:
         """Returns the group of each example, such as its class; groups keep their proportions.
 
         Raises:
-          NotImplementedError: the labels are unknown.
+          UnknownLabelsError: the data has to be read first.
         """
         if self.labels is None:
-            raise NotImplementedError
+            raise UnknownLabelsError
         return [int(label) for label in self.labels]
 
     def counts(self) -> dict[str, int] | None:
@@ -70,7 +74,7 @@ class Part:
         return None
 
     def limited(self, limit: int, seed: int) -> Part:
-        """Returns the part with at most `limit` examples; see `stratified`."""
+        """Returns the part with at most `limit` examples; see `stratified` and, for the errors, `groups`."""
         return self.take(sorted(stratified(self._rows_by_group(), limit, seed)))
 
     def split(self, share: float) -> tuple[Part, Part]:
@@ -78,6 +82,7 @@ class Part:
 
         Raises:
           ValueError: a group would have no examples left.
+          UnknownLabelsError: see `groups`.
         """
         return self.parted(held_out(self._rows_by_group(), share, self.class_names))
 

@@ -1,1 +1,1 @@
-"""What an evaluation says of each task: classification, several labels, regression."""
+"""Metrics of an evaluation, computed from its labels and predictions, for each kind of task."""

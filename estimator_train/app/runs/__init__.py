@@ -1,4 +1,4 @@
-"""What a run has written to its directory, and the object that reads it back."""
+"""The files that a run writes to its directory, and `StoredRun`, which reads them."""
 
 from __future__ import annotations
 

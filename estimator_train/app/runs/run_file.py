@@ -1,4 +1,4 @@
-"""run.json, which says what a run is; and which of its checkpoints counts. Both without TensorFlow."""
+"""Reads and writes run.json, and finds the checkpoints of a run, without TensorFlow."""
 
 from __future__ import annotations
 

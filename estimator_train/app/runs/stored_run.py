@@ -1,4 +1,4 @@
-"""A run on disk: what it was given, what it has trained, and what was found out about it."""
+"""A run on disk: its settings, checkpoints, evaluations and timing."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class StoredRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was trained, by the names of the flags; the settings of the data and the model that a run keeps."""
+        """The settings of the data and the model, by the names of their flags; a resumed run keeps most of them."""
         return self.about["settings"]
 
     @property
     def training(self) -> dict[str, Any]:
-        """How it was trained, by the names of the flags, as last resumed."""
+        """The settings of the training, by the names of their flags, as the run was last started or resumed."""
         return self.about["training"]
 
     @property
@@ -116,7 +116,7 @@ class StoredRun:
 
     @property
     def predictions(self) -> dict[str, Prediction] | None:
-        """What the result predicts of each example, by name; None unless it is a classifier's."""
+        """The prediction for each example, by its name, in the run's result; None unless the model is a classifier."""
         from estimator_train.app.runs import predictions_file
 
         return predictions_file.read(self.model_dir)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimator_train.app.datasets.npz import ImageArrays
-from estimator_train.app.datasets.part import Part, held_out, stratified
+from estimator_train.app.datasets.part import Part, UnknownLabelsError, held_out, stratified
 
 PETS = {"cat": {name: name for name in "abcdefgh"}, "dog": {name: name.upper() for name in "wxyz"}, "owl": {"o": "o"}}
 
@@ -37,5 +37,5 @@ def test_rows_are_kept_or_held_out():
 
 def test_a_part_without_labels_cannot_be_limited_or_split():
     for method, numbers in (("limited", (8, 0)), ("split", (0.2,))):
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(UnknownLabelsError):
             getattr(Part(), method)(*numbers)
