@@ -29,8 +29,8 @@ from estimator_train.app.datasets import drawn_pets
 
 DRAWN = {"train": 160, "test": 32}  # of each class
 
-# The momentum of batch normalization. With MobileNetV2's own 0.999, the statistics of evaluation take thousands of steps
-# to reach those of training: after 50 steps, evaluation still guesses where training is right in 99 % of cases.
+# The momentum of batch normalization. With MobileNetV2's own 0.999, the statistics of evaluation take thousands of
+# steps to reach those of training: after 50 steps, evaluation still guesses where training is right in 99 % of cases.
 MOMENTUM = 0.5
 
 
