@@ -1,4 +1,4 @@
-"""--monitor: the metric used for early stopping and the best checkpoint, and whether lower or higher is better."""
+"""The metric used for early stopping and the best checkpoint, and whether lower or higher is better."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import os
 import re
 from typing import NamedTuple
 
-import click
-
-from estimator_train.app.cli.parameters import Text
 from estimator_train.app.runs.run_file import metrics_of_best
 
 # Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
@@ -45,43 +42,40 @@ class Monitor(NamedTuple):
     def better(self) -> str:
         return "lower" if self.direction == "min" else "higher"
 
+    @classmethod
+    def named(cls, text: str) -> Monitor:
+        """Returns the monitor that METRIC:min, METRIC:max or METRIC names; METRIC alone gets its usual direction.
 
-class Metric(Text):
-    """METRIC:min or METRIC:max; METRIC alone gets its usual direction."""
-
-    def __init__(self):
-        super().__init__("METRIC[:min|max]")
-
-    def convert(self, value, param, ctx):
-        value = super().convert(value, param, ctx).removeprefix("val_")  # Keras' prefix of validation metrics
-        metric, colon, direction = value.rpartition(":")
+        Raises:
+          ValueError: it has another direction, or no usual one.
+        """
+        text = text.removeprefix("val_")  # Keras' prefix of validation metrics
+        metric, colon, direction = text.rpartition(":")
         if metric and direction in ("min", "max"):
-            return value
+            return cls(metric, direction)
         if colon:
-            self.fail(f"{value!r} ends in neither :min nor :max, such as accuracy:max.", param, ctx)
-        words = set(re.split(r"[\W_]+", value.lower()))
-        if bool(words & _LOWER) == bool(words & _HIGHER):
-            self.fail(f"is a lower or a higher {value} better? Give {value}:min or {value}:max.", param, ctx)
-        return f"{value}:{'min' if words & _LOWER else 'max'}"
+            raise ValueError(f"{text!r} ends in neither :min nor :max, such as accuracy:max")
+        words = set(re.split(r"[\W_]+", text.lower()))
+        is_lower, is_higher = bool(words & _LOWER), bool(words & _HIGHER)
+        if is_lower == is_higher:
+            raise ValueError(f"is a lower or a higher {text} better? Give {text}:min or {text}:max")
+        return cls(text, "min" if is_lower else "max")
 
+    def check(self, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
+        """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.
 
-def check_monitor(monitor: Monitor, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
-    """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.
+        Args:
+          best_checkpoint: path prefix, or None.
 
-    Args:
-      best_checkpoint: path prefix, or None.
-
-    Raises:
-      click.ClickException: the metric needs classes and the run has none, or the best checkpoint's saved results lack
-        it.
-    """
-    metric = monitor.metric
-    if metric in _OF_CLASSES and not class_names:
-        raise click.ClickException(f"--monitor {metric} is computed from classes, and this run has none")
-    values = metrics_of_best(best_checkpoint) if best_checkpoint else {}
-    if values and metric not in values:  # the exporter reports what is wrong with a damaged file
-        raise click.ClickException(
-            f"--monitor {metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint so far; "
-            f"give one of {', '.join(sorted(set(values) - {'global_step'}))}, or move "
-            f"{os.path.dirname(best_checkpoint)} elsewhere"
-        )
+        Raises:
+          ValueError: the metric needs classes and the run has none, or the best checkpoint's saved results lack it.
+        """
+        if self.metric in _OF_CLASSES and not class_names:
+            raise ValueError(f"--monitor {self.metric} is computed from classes, and this run has none")
+        values = metrics_of_best(best_checkpoint) if best_checkpoint else {}
+        if values and self.metric not in values:  # the exporter reports what is wrong with a damaged file
+            raise ValueError(
+                f"--monitor {self.metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint "
+                f"so far; give one of {', '.join(sorted(set(values) - {'global_step'}))}, or move "
+                f"{os.path.dirname(best_checkpoint)} elsewhere"
+            )
