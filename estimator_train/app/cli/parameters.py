@@ -17,8 +17,8 @@ from estimator_train.app import models
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.functions import check_function
-from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.models.phases import parse_phases
+from estimator_train.app.runs.monitor import Monitor
 
 _MOST = 2**31 - 1
 _MOST_STEPS = 2**63 - 1  # the global step is an int64

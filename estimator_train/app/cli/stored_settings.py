@@ -13,14 +13,13 @@ import click
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app import datasets
-from estimator_train.app.cli import trust
 from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.programs import instead
 from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
 from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.stored_run import StoredRun
 
 

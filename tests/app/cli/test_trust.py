@@ -10,12 +10,12 @@ import zipfile
 import click
 import pytest
 
-from estimator_train.app.cli import output_format, trust
+from estimator_train.app.cli import output_format
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.run import build
 from estimator_train.app.cli.stored_settings import ask
 from estimator_train.app.datasets import oct2017
-from estimator_train.app.runs import provenance
+from estimator_train.app.runs import provenance, trust
 
 
 @pytest.fixture

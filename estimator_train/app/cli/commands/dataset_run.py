@@ -13,7 +13,7 @@ from estimator_train._engine.distribution import launchers
 from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import environment, trust
+from estimator_train.app.cli import environment
 from estimator_train.app.cli.directories import (
     check_place,
     dataset_of,
@@ -22,7 +22,6 @@ from estimator_train.app.cli.directories import (
 )
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
-from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
@@ -30,7 +29,8 @@ from estimator_train.app.cli.stored_settings import check_same, load_settings, l
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import run_file, trust
+from estimator_train.app.runs.monitor import Monitor
 
 _VALIDATION = 0.1  # of the training examples, to choose on
 

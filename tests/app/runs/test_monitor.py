@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from estimator_train.app.cli.monitor import METRICS, Monitor
+from estimator_train.app.runs.monitor import METRICS, Monitor
 
 
 @pytest.mark.parametrize(
