@@ -72,7 +72,9 @@ class Monitor(NamedTuple):
         """
         if self.metric in _OF_CLASSES and not class_names:
             raise ValueError(f"--monitor {self.metric} is computed from classes, and this run has none")
-        values = metrics_of_best(best_checkpoint) if best_checkpoint else {}
+        if best_checkpoint is None:
+            return
+        values = metrics_of_best(best_checkpoint)
         if values and self.metric not in values:  # the exporter reports what is wrong with a damaged file
             raise ValueError(
                 f"--monitor {self.metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint "

@@ -31,8 +31,11 @@ def progress_of(model_dir: str | os.PathLike[str]) -> Progress | None:
     stored = run_file.read(path)
     data = stored.get("data")
     examples = data.get("train") if isinstance(data, dict) else None
-    progress = Progress(stored.get("last_step"), stored.get("batches_per_step"), examples, stored.get("first_step", 0))
-    if not all(type(number) is int for number in progress) or min(progress[:3]) < 1:
+    numbers = [stored.get("last_step"), stored.get("batches_per_step"), examples, stored.get("first_step", 0)]
+    integers = [number for number in numbers if type(number) is int]
+    if len(integers) < len(numbers):
         return None
-    is_plausible = progress.last_step * progress.batches_per_step <= _MOST_STEPS >= abs(progress.first_step)
-    return progress if is_plausible else None
+    progress = Progress(*integers)
+    if min(progress[:3]) < 1 or progress.last_step * progress.batches_per_step > _MOST_STEPS:
+        return None
+    return progress if abs(progress.first_step) <= _MOST_STEPS else None
