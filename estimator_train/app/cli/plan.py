@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli.settings import optimization_of

@@ -10,7 +10,7 @@ import dataclasses
 import click
 
 from estimator_train import loggers
-from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train._engine.host.paths import local, why_not_utf_8
 from estimator_train.app import datasets, models

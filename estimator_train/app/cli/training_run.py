@@ -7,7 +7,7 @@ import functools
 import math
 from typing import Any
 
-from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.cli.stored_settings import load_training
 from estimator_train.app.runs.progress import Progress, progress_of

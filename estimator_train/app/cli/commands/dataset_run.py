@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import click
 from click.core import ParameterSource
 
-from estimator_train._engine.distribution import launchers
-from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host import launchers
+from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment
