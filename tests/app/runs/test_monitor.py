@@ -28,7 +28,7 @@ def test_the_usual_metrics_have_their_direction(text, checked):
     ("text", "message"),
     [
         ("score", "is a lower or a higher score better? Give score:min or score:max"),
-        ("accuracy_loss", "Give accuracy_loss:min or accuracy_loss:max."),
+        ("accuracy_loss", "Give accuracy_loss:min or accuracy_loss:max"),
         ("accuracy:up", "'accuracy:up' ends in neither :min nor :max"),
         (":min", "':min' ends in neither"),
     ],
