@@ -9,6 +9,8 @@ import textwrap
 from estimator_train._engine.host.files import printable
 from estimator_train.app.runs import run_file
 
+_LISTED = 10
+
 
 def on_terminal(lines, indent=0):
     """Joins `lines`; on a terminal, wraps them to its width and indents continuation lines."""
@@ -20,18 +22,30 @@ def on_terminal(lines, indent=0):
     return "\n".join(lines)
 
 
+def listed(items):
+    """Joins the first ten items by commas, with … for the others."""
+    shown = list(items[:_LISTED])
+    if len(items) > _LISTED:
+        shown.append("…")
+    return ", ".join(shown)
+
+
 def timing_lines(timing, model_dir, step):
     """Says how fast training was, from `TimingHook.summary()`; `step` is the last global step."""
+    if not timing["warmup_steps"] and not step:
+        return "the input_fn gave no data"
     if not timing["warmup_steps"]:
-        return f"{model_dir} is already trained to step {step}" if step else "the input_fn gave no data"
+        return f"{model_dir} is already trained to step {step}"
     parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
     if timing["examples_per_second"]:
         parts.append(f"{timing['examples_per_second']:.1f} examples/s")
         parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
-    line = f"trained {', '.join(parts)}"
+    lines = [f"trained {', '.join(parts)}"]
     between = {kind: timing[f"{kind}_seconds"] for kind in ("evaluation", "checkpoint")}
     took = [f"{kind}s took {seconds:.1f} s" for kind, seconds in between.items() if seconds > 0.1]
-    return f"{line}\n{', '.join(took)}" if took else line
+    if took:
+        lines.append(", ".join(took))
+    return "\n".join(lines)
 
 
 def as_typed(model_dir, checkpoint):
@@ -50,5 +64,7 @@ def stopped_line(signal, checkpoint, model_dir):
     if not run_file.path_in(model_dir).exists():  # --resume would have nothing to continue
         return f"estimator_train: stopped by {signal.name} before the training began"
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
-    saved = f"with {checkpoint} saved; continue with" if checkpoint else "before the first checkpoint; start again with"
+    saved = "before the first checkpoint; start again with"
+    if checkpoint:
+        saved = f"with {checkpoint} saved; continue with"
     return f"estimator_train: stopped by {signal.name} {saved}: {again}"

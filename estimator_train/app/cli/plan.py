@@ -7,6 +7,7 @@ import os
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
+from estimator_train.app.cli.messages import listed
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of
 from estimator_train.app.cli.training_run import Run
@@ -23,20 +24,36 @@ _UNEVEN = 4  # the ratio of two classes above which the plan mentions class weig
 
 def plan(run: Run) -> list[str]:
     """Returns the lines of the plan: those that several settings make together, then one for each other setting."""
+    checkpoint = None
+    if not run.finds_rate:
+        checkpoint = newest_checkpoint(run.model_dir)
+    together = _together(run, resumes=checkpoint is not None)
+    facts = together | lines_of(run.settings) | lines_of(run.training) | together  # in this order
+    facts["folder"] = run.model_dir
+    if checkpoint:
+        facts["folder"] += f", continuing from {checkpoint}"
+    if run.finds_rate:
+        facts["folder"] += ", for the plot learning_rate.png; nothing else is kept"
+    for name, source in run.sources.items():
+        facts[name] = f"{facts[name]}, from {source}"
+    return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
+
+
+def _together(run, resumes):
+    """Returns {name: text} of the lines that several settings make together; None instead of a text leaves one out."""
     settings, training, data = run.settings, run.training, run.data
-    checkpoint = None if run.finds_rate else newest_checkpoint(run.model_dir)
     together = {
         "data": _data(settings, data, run.missing),
         _kind(data): _classes(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
-        "model": _model(settings, resumes=checkpoint is not None),
+        "model": _model(settings, resumes),
         "steps": _steps(run),
-        "batch": _batch(settings, training, data),
+        "batch": _batch(settings, training),
         "devices": _devices(training),
         "optimizer": _optimizer(settings, training),
-        "rate": None if settings.phases else _learning_rate(settings, training),
+        "rate": _learning_rate(settings, training),
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training, data),
@@ -44,13 +61,7 @@ def plan(run: Run) -> list[str]:
     if run.finds_rate:
         together |= dict.fromkeys(("validation", "checkpoints", "evaluation"))
         together["rate"] = "rises from {:g} to {:g}, or until the loss diverges".format(*TESTED_RATES)
-    facts = together | lines_of(settings) | lines_of(training) | together  # in this order
-    facts["folder"] = f"{run.model_dir}, continuing from {checkpoint}" if checkpoint else run.model_dir
-    if run.finds_rate:
-        facts["folder"] += ", for the plot learning_rate.png; nothing else is kept"
-    for name, source in run.sources.items():
-        facts[name] = f"{facts[name]}, from {source}"
-    return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
+    return together
 
 
 def _data(settings, data, missing):
@@ -68,35 +79,45 @@ def _labels(data):
     if data.task == "regression":
         mean, deviation = data.label_moments()
         return f"with numbers of {mean:.4g} ± {deviation:.4g}"
-    return f"{'with' if data.task == 'multilabel' else 'in'} {len(data.class_names)} {_kind(data)}"
+    if data.task == "multilabel":
+        return f"with {len(data.class_names)} labels"
+    return f"in {len(data.class_names)} classes"
 
 
 def _kind(data):
-    return "labels" if data is not None and data.task == "multilabel" else "classes"
+    if data is not None and data.task == "multilabel":
+        return "labels"
+    return "classes"
 
 
 def _classes(data):
-    """Lists the first ten classes with their numbers of training, validation and evaluation images, if known."""
+    """Lists the first classes with their numbers of training, validation and evaluation images, if known."""
     if data is None or not data.class_names:
         return None
     counts = data.class_counts()
-    shown = list(data.class_names[:10])
-    if counts:
-        sides = [counts[side] for side in ("train", "validation", "eval") if side in counts]
-        shown = [f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in shown]
-    return ", ".join([*shown, "…"] if len(data.class_names) > 10 else shown)
+    if not counts:
+        return listed(data.class_names)
+    sides = [counts[side] for side in ("train", "validation", "eval") if side in counts]
+    return listed([f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in data.class_names])
 
 
 def _validation(settings, training, data):
     """Says which images choose a checkpoint; None if there are none but the evaluation images, or no choice."""
-    if data is None or not data.validation_examples:
-        chooses = data and (training.early_stopping or training.keep_best)
-        return "the evaluation images choose, so the final numbers are too good" if chooses else None
-    share = f"a share of {settings.validation:g} of the training images" if settings.validation else None
-    if share and settings.split:
-        share += ", by patient"
-    use = "for the evaluations during training" if training.evaluate_every else "not used without --evaluate-every"
-    return f"{data.validation_examples} images, {share or data.validation_name}, {use}"
+    if data is None:
+        return None
+    if not data.validation_examples:
+        if training.early_stopping or training.keep_best:
+            return "the evaluation images choose, so the final numbers are too good"
+        return None
+    source = data.validation_name
+    if settings.validation:
+        source = f"a share of {settings.validation:g} of the training images"
+        if settings.split:
+            source += ", by patient"
+    use = "not used without --evaluate-every"
+    if training.evaluate_every:
+        use = "for the evaluations during training"
+    return f"{data.validation_examples} images, {source}, {use}"
 
 
 def judging(run: Run) -> str | None:
@@ -112,21 +133,30 @@ def judging(run: Run) -> str | None:
     return f"{chose} chose the checkpoint; {data.eval_examples} others, which did not, judged it."
 
 
+def _image_paths(data):
+    """Returns the lists of image files by side; empty without a dataset of image files."""
+    return (data and data.image_paths()) or {}
+
+
 def _files(settings, data):
-    paths = [path for side in ((data and data.image_paths()) or {}).values() for path in side]
-    left_out = data.left_out if data else ()
-    local = paths and not any(map(is_remote, paths))
-    where = os.path.commonpath(paths) if local else settings.data_dir
-    if local and not os.path.exists(where):
-        return f"{where}, drawn when training starts"
-    others = counted_endings(data.other_files if data else {})
-    without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out: {others}"] * bool(others)
-    return "".join([where, *without]) if without else where
+    paths = [path for side in _image_paths(data).values() for path in side]
+    where = settings.data_dir
+    if paths and not any(map(is_remote, paths)):
+        where = os.path.commonpath(paths)
+        if not os.path.exists(where):
+            return f"{where}, drawn when training starts"
+    if data is None:
+        return where
+    if data.left_out:
+        where += f", without {', '.join(data.left_out)}"
+    if data.other_files:
+        where += f"; left out: {counted_endings(data.other_files)}"
+    return where
 
 
 def _pixels(data):
     """Says that images of 16 bits are nearly black because they use the lower bits alone; None if they do not."""
-    brightest = brightest_if_dark(((data and data.image_paths()) or {}).get("train", ()))
+    brightest = brightest_if_dark(_image_paths(data).get("train", ()))
     if brightest is None:
         return None
     return (
@@ -136,18 +166,30 @@ def _pixels(data):
 
 
 def _model(settings, resumes):
-    size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
-    start = settings.weights or ("imagenet" if settings.model in CLASSES else None)
-    weights = f", starting from {'random weights' if start == 'none' else start}" if start and not resumes else ""
-    model = settings.model or _OF_DATASET
-    return ", ".join([f"{model}{size}{weights}", *phrases_of(settings, "model")])
+    text, weights = settings.model or _OF_DATASET, _initial_weights(settings)
+    if settings.image_size:
+        text += f" for images of {'x'.join(map(str, settings.image_size))}"
+    if weights and not resumes:
+        text += f", starting from {weights}"
+    return ", ".join([text, *phrases_of(settings, "model")])
+
+
+def _initial_weights(settings):
+    """Names the weights that a new run starts from; None if they are the model's own."""
+    if settings.weights == "none":
+        return "random weights"
+    if settings.weights is None and settings.model in CLASSES:
+        return "imagenet"
+    return settings.weights
 
 
 def _steps(run):
-    if run.last_step is None and run.missing:
-        return f"{run.training.epochs} epochs" if run.training.epochs else _OF_DATASET
     if run.last_step is None:
-        return "until the data ends"
+        if not run.missing:
+            return "until the data ends"
+        if run.training.epochs:
+            return f"{run.training.epochs} epochs"
+        return _OF_DATASET
     if run.data is None:
         return run.last_step
     of_all = (run.training.epochs or 0) * run.steps_per_epoch
@@ -157,49 +199,69 @@ def _steps(run):
     return f"{run.last_step}: {epochs} epoch{'s' * (epochs != '1')} of {run.steps_per_epoch}"
 
 
-def _batch(settings, training, data):
-    replicas = training.num_replicas
-    on_each = f" on each of {replicas} replicas" if replicas > 1 else ""
-    times = f", {training.accumulate_steps} times" if training.accumulate_steps > 1 else ""
-    if settings.batch_size is None:
-        of_input_fn = "one of the input_fn's" if on_each or times else "the input_fn's"
-        return f"{of_input_fn if settings.input_fn else _OF_DATASET}{on_each}{times}"
-    batches = training.accumulate_steps * replicas
-    a_step = f": {settings.batch_size * batches} a step" if batches > 1 else ""
-    return f"{settings.batch_size} images{on_each}{times}{a_step}"
+def _batch(settings, training):
+    replicas, accumulated, a_step = training.num_replicas, training.accumulate_steps, ""
+    if replicas > 1:
+        a_step += f" on each of {replicas} replicas"
+    if accumulated > 1:
+        a_step += f", {accumulated} times"
+    if settings.batch_size is not None:
+        if a_step:
+            a_step += f": {settings.batch_size * accumulated * replicas} a step"
+        return f"{settings.batch_size} images{a_step}"
+    if not settings.input_fn:
+        return f"{_OF_DATASET}{a_step}"
+    if a_step:
+        return f"one of the input_fn's{a_step}"
+    return "the input_fn's"
 
 
 def _devices(training):
-    if this_task().num_training_tasks > 1:
-        each = f"the first {training.gpus} GPUs of each" if training.gpus else "one device each"
-        return f"{this_task().num_training_tasks} workers, {each}"
+    workers = this_task().num_training_tasks
+    if workers > 1:
+        if training.gpus:
+            return f"{workers} workers, the first {training.gpus} GPUs of each"
+        return f"{workers} workers, one device each"
     if training.replicas:
         return f"{training.replicas} replica{'s' * (training.replicas > 1)} on the CPU"
+    if training.gpus == 1:
+        return "the first GPU"
     if training.gpus:
-        return f"the first {training.gpus} GPUs" if training.gpus > 1 else "the first GPU"
+        return f"the first {training.gpus} GPUs"
     return "the first GPU, or the CPU if there is none"
 
 
 def _optimizer(settings, training):
     """Lists the optimizer settings that flags change, except the learning rate; None if there are none."""
     changes = phrases_of(training, "optimizer") + phrases_of(settings, "optimizer")
-    return ", ".join([settings.optimizer or "the model's", *changes]) if settings.optimizer or changes else None
+    if not settings.optimizer and not changes:
+        return None
+    return ", ".join([settings.optimizer or "the model's", *changes])
 
 
 def _learning_rate(settings, training):
     """Describes the rate and its schedule; with several replicas always, to say whether the rate is scaled by them."""
-    optimization, replicas = optimization_of(settings, training), training.num_replicas
-    rate = optimization.learning_rate
-    default = "the model's" if optimization.optimizer is None else "Keras' default"
-    text = default if rate is None else f"{rate:g}"
-    if training.scale_learning_rate:
-        text += f", times {replicas} replicas" + (f": {rate * replicas:g}" if rate else "")
-    elif replicas > 1:
-        text += f", not scaled by the {replicas} replicas"
-    elif rate is None and optimization.schedule is None and not optimization.warmup_steps:
+    if settings.phases:
         return None
-    text += f", {optimization.schedule}" if optimization.schedule else ""
-    return text + (f", {optimization.warmup_steps} steps of warm-up" if optimization.warmup_steps else "")
+    optimization, replicas = optimization_of(settings, training), training.num_replicas
+    rate, parts = optimization.learning_rate, []
+    if training.scale_learning_rate:
+        parts.append(f"times {replicas} replicas")
+        if rate:
+            parts[0] += f": {rate * replicas:g}"
+    elif replicas > 1:
+        parts.append(f"not scaled by the {replicas} replicas")
+    if optimization.schedule:
+        parts.append(optimization.schedule)
+    if optimization.warmup_steps:
+        parts.append(f"{optimization.warmup_steps} steps of warm-up")
+    if rate is not None:
+        return ", ".join([f"{rate:g}", *parts])
+    if not parts:
+        return None
+    if optimization.optimizer is None:
+        return ", ".join(["the model's", *parts])
+    return ", ".join(["Keras' default", *parts])
 
 
 def _class_weights(training, data):
@@ -208,8 +270,7 @@ def _class_weights(training, data):
     if data is None:
         return training.class_weights
     weights = datasets.class_weights(data, training.class_weights)
-    shown = [f"{name} {weight:.4g}" for name, weight in zip(data.class_names[:10], weights, strict=False)]
-    return ", ".join([*shown, "…"] if len(weights) > 10 else shown)
+    return listed([f"{name} {weight:.4g}" for name, weight in zip(data.class_names, weights, strict=True)])
 
 
 def _imbalance(data):
@@ -234,12 +295,16 @@ def _checkpoints(training):
 def _evaluation(training, data):
     if not training.evaluate_every:
         return "at the end"
-    monitor = Monitor.of(training.monitor)
-    without = f"without a {monitor.better} {monitor.metric}"
-    stop = f"; {training.early_stopping} {without} end it" if training.early_stopping else ""
-    best = f"; the checkpoint of the best {monitor.metric} is kept" if training.keep_best else ""
-    by = "by a task of type evaluator, if there is one: " if this_task().num_training_tasks > 1 else ""
-    if data is not None and data.validation_examples:
-        once = f"; then once on the {data.eval_examples} images to evaluate on"
-        return f"{by}every {training.evaluate_every} steps and at the end on the validation images{stop}{best}{once}"
-    return f"{by}every {training.evaluate_every} steps and at the end{stop}{best}"
+    monitor, validates = Monitor.of(training.monitor), data is not None and data.validation_examples
+    text = f"every {training.evaluate_every} steps and at the end"
+    if this_task().num_training_tasks > 1:
+        text = f"by a task of type evaluator, if there is one: {text}"
+    if validates:
+        text += " on the validation images"
+    if training.early_stopping:
+        text += f"; {training.early_stopping} without a {monitor.better} {monitor.metric} end it"
+    if training.keep_best:
+        text += f"; the checkpoint of the best {monitor.metric} is kept"
+    if validates:
+        text += f"; then once on the {data.eval_examples} images to evaluate on"
+    return text

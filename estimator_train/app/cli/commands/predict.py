@@ -31,6 +31,8 @@ _RULES = (
     Excludes(("json", "csv"), "the ending of --out's file chooses its format; leave out {other}", "out"),
 )
 
+_NOUNS = {"class": "class", "labels": "label"}  # of one of several, by the kind of a task
+
 
 @click.command(epilog=_EXAMPLES)
 @run_options
@@ -54,21 +56,9 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     if flags.out:
         output_format.check_out(flags.out)
     run, settings = open_run(model_dir, trust_run)
-    if not settings.dataset:
-        raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
-    if flags.top and not settings.class_names:
-        raise click.ClickException(f"--top {flags.top} is for classes or labels, and {model_dir} predicts a number")
+    _check_run(model_dir, settings, flags.top)
     checkpoint = checkpoint_prefix(run, checkpoint)
-    others, unreadable = collections.Counter(), []
-    found = {argument: _image_files(argument, others, unreadable) for argument in images}
-    present = list(dict.fromkeys(path for paths in found.values() for path in paths))
-    absent = [argument for argument, paths in found.items() if not paths]
-    # Opening a pipe that nothing writes to would block forever.
-    special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
-    paths = [path for path in present if path not in special]
-    if not paths:
-        nothing = f"there is no image file {', '.join(map(printable, absent + special))}"
-        raise click.ClickException("; ".join([nothing, *unreadable]))
+    found = _Found(images)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, label_thresholds, prediction
@@ -76,43 +66,83 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
-    predictions = prediction.predict(settings, model_dir, checkpoint, paths)
+    predictions = prediction.predict(settings, model_dir, checkpoint, found.paths)
     entries = [_entry(task, settings.class_names, flags.top, *each) for each in predictions.items()]
-    header = _header(task.KIND, settings.class_names, flags.top)
-    rows = [_row(task.KIND, flags.top, entry) for entry in entries]
+    _write(flags, entries, task.KIND, settings.class_names)
+    undecodable = [f"{path} {prediction.fault(path)}" for path in found.paths if path not in predictions]
+    if found.others:
+        click.echo(f"estimator_train: left out: {printable(counted_endings(found.others))}", err=True)
+    faults = [*found.faults(), *undecodable]
+    for fault in faults:
+        click.echo(f"estimator_train: {printable(fault)}", err=True)
+    return int(bool(faults))
+
+
+def _check_run(model_dir, settings, top):
+    """Rejects a run that cannot predict for image files, or not its `top` classes."""
+    if not settings.dataset:
+        raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
+    if top and not settings.class_names:
+        raise click.ClickException(f"--top {top} is for classes or labels, and {model_dir} predicts a number")
+
+
+class _Found:
+    """The image files that the arguments stand for, and what else was found in their place.
+
+    Attributes:
+      paths: those of the image files, without repetitions.
+      others: the numbers of other files in folders, by their endings.
+
+    Raises:
+      click.ClickException: there is no image file.
+    """
+
+    def __init__(self, arguments):
+        self.others, self._unreadable = collections.Counter(), []
+        found = {argument: _image_files(argument, self.others, self._unreadable) for argument in arguments}
+        present = dict.fromkeys(path for paths in found.values() for path in paths)
+        self._absent = [argument for argument, paths in found.items() if not paths]
+        # Opening a pipe that nothing writes to would block forever.
+        self._special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
+        self.paths = [path for path in present if path not in self._special]
+        if not self.paths:
+            nothing = f"there is no image file {', '.join(map(printable, self._absent + self._special))}"
+            raise click.ClickException("; ".join([nothing, *self._unreadable]))
+
+    def faults(self):
+        """Returns a line for each folder that cannot be read, and each argument that is no image file."""
+        absent = [f"{argument}: there is no such image file" for argument in self._absent]
+        special = [f"{path} is a pipe, socket or device, not an image file" for path in self._special]
+        return self._unreadable + absent + special
+
+
+def _write(flags, entries, kind, names):
+    """Writes the predictions to the file of --out, or prints them."""
+    header = _header(kind, names, flags.top)
+    rows = [_row(kind, flags.top, entry) for entry in entries]
     if flags.out:
         output_format.write_file(flags.out, entries, [header, *rows])
         click.echo(f"{len(rows)} predictions are in {printable(flags.out)}")
-    else:
-        output_format.write(
-            flags,
-            entries=lambda: entries,
-            rows=lambda: [header, *rows],
-            text=lambda: output_format.as_table(rows, header),
-        )
-    undecodable = [path for path in paths if path not in predictions]
-    if others:
-        click.echo(f"estimator_train: left out: {printable(counted_endings(others))}", err=True)
-    for line in unreadable:
-        click.echo(f"estimator_train: {printable(line)}", err=True)
-    for argument in absent:
-        click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
-    for path in special:
-        click.echo(f"estimator_train: {printable(path)} is a pipe, socket or device, not an image file", err=True)
-    for path in undecodable:
-        click.echo(f"estimator_train: {printable(path)} {prediction.fault(path)}", err=True)
-    return 1 if absent or special or undecodable or unreadable else 0
+        return
+    output_format.write(
+        flags,
+        entries=lambda: entries,
+        rows=lambda: [header, *rows],
+        text=lambda: output_format.as_table(rows, header),
+    )
 
 
 def _entry(task, names, top, path, values):
     """Returns an image's prediction for JSON, with its path as it is; the `top` probabilities, if given, in order."""
     answer = task.prediction(names, values)
     if task.KIND == "labels":
-        answer = answer.split("|") if answer else []
+        answer = [label for label in answer.split("|") if label]
     entry = {"file": path, task.KIND: answer}
     if not names:
         return entry
-    chosen = (-values).argsort(kind="stable")[:top] if top else range(len(names))
+    chosen = range(len(names))
+    if top:
+        chosen = (-values).argsort(kind="stable")[:top]
     return entry | {"probabilities": {names[index]: float(values[index]) for index in chosen}}
 
 
@@ -120,30 +150,45 @@ def _header(kind, names, top):
     """Returns the names of the columns: with `top`, pairs of a class or label and its probability."""
     if not top:
         return ["file", kind, *names]
-    noun = "class" if kind == "class" else "label"
+    noun = _NOUNS[kind]
     places = range(1, min(top, len(names)) + 1)
     pairs = [column for place in places for column in (f"{noun}_{place}", f"probability_{place}")]
-    return ["file", "class", "probability", *pairs[2:]] if kind == "class" else ["file", kind, *pairs]
+    if kind == "class":
+        return ["file", "class", "probability", *pairs[2:]]
+    return ["file", kind, *pairs]
 
 
 def _row(kind, top, entry):
     """Returns an image's prediction in these columns; the first of the top classes is the predicted one."""
     path, answer, probabilities = printable(entry["file"]), entry[kind], entry.get("probabilities", {})
-    answer = "|".join(answer) if kind == "labels" else answer
+    if kind == "labels":
+        answer = "|".join(answer)
     if not top:
         return [path, answer, *probabilities.values()]
     pairs = [each for pair in probabilities.items() for each in pair]
-    return [path, *pairs] if kind == "class" else [path, answer, *pairs]
+    if kind == "class":
+        return [path, *pairs]
+    return [path, answer, *pairs]
 
 
 def _image_files(argument, others, unreadable):
     """Returns the image paths that an argument stands for. Names may contain wildcards, and directories brackets."""
-    there = as_path(argument).exists() if is_remote(argument) else os.path.exists(argument)
-    found = [argument] if there else _matching(argument) or _matching(argument.replace("[", "[[]"))
-    listed = [
-        _files_below(place, others, unreadable) if place.is_dir() else [str(place)] for place in map(as_path, found)
-    ]
-    return [path for paths in listed for path in paths]
+    paths = []
+    for place in map(as_path, _places(argument)):
+        if place.is_dir():
+            paths += _files_below(place, others, unreadable)
+        else:
+            paths.append(str(place))
+    return paths
+
+
+def _places(argument):
+    """Returns the files and folders of that name, or those that match it as a pattern."""
+    if is_remote(argument) and as_path(argument).exists():
+        return [argument]
+    if os.path.exists(argument):
+        return [argument]
+    return _matching(argument) or _matching(argument.replace("[", "[[]"))
 
 
 def _matching(pattern):
@@ -158,7 +203,9 @@ def _files_below(folder, others, unreadable, above=()):
     Hidden ones are neither. A link to one of the directories `above`, given by their real paths, is not followed. A
     line about each directory that cannot be read is added to `unreadable`.
     """
-    real = str(folder) if is_remote(folder) else os.path.realpath(folder)
+    real = str(folder)
+    if not is_remote(folder):
+        real = os.path.realpath(folder)
     if real in above:
         return []
     try:
