@@ -46,6 +46,27 @@ def compare(model_dirs, out):
         raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
     check_parent(out, "--out")
     runs, settings = zip(*map(open_run, folders), strict=True)
+    _check_classes(folders, settings)
+
+    with starting_tensorflow():
+        from estimator_train.app.cli.run.example_images import images_of
+        from estimator_train.app.report import compared_runs, comparison, comparison_page
+
+    with one_line_errors():
+        compared = [compared_runs.read_run(run) for run in runs]
+        read_image = None
+        if settings[0].dataset in _OF_FILES and not must_be_fetched(settings[0]):
+            read_image = images_of(settings[0])
+        comparison_page.write_comparison(out, compared, read_image)
+    click.echo("\n".join(map(printable, comparison.table(compared).splitlines())))
+    for run in compared:
+        if obstacle := _without_images(run, compared[0]):
+            click.echo(f"estimator_train: {obstacle}", err=True)
+    click.echo(f"\nthe comparison is {out}")
+
+
+def _check_classes(folders, settings):
+    """Rejects runs that do not know the same classes."""
     for folder, each in zip(folders, settings, strict=True):
         if set(each.class_names) != set(settings[0].class_names):
             raise click.ClickException(
@@ -53,28 +74,24 @@ def compare(model_dirs, out):
                 "same classes"
             )
 
-    with starting_tensorflow():
-        from estimator_train.app.cli.run.example_images import images_of
-        from estimator_train.app.report import compared_runs, comparison, comparison_page
-        from estimator_train.app.runs import predictions_file
-
-    with one_line_errors():
-        compared = [compared_runs.read_run(run) for run in runs]
-        is_here = settings[0].dataset in _OF_FILES and not must_be_fetched(settings[0])
-        read_image = images_of(settings[0]) if is_here else None
-        comparison_page.write_comparison(out, compared, read_image)
-    click.echo("\n".join(map(printable, comparison.table(compared).splitlines())))
-    for run in compared:
-        if run.classes and run.predictions is None:
-            again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
-            missing = f"{run.name} has no {predictions_file.NAME}, so its images are not compared"
-            click.echo(f"estimator_train: {missing}; to write it, run: {again}", err=True)
-        elif run.predictions and not comparison.can_be_paired(compared[0], run):
-            numbered = f"{run.name} and {compared[0].name} number the examples of different data"
-            remedy = "train on the same --dataset, --data-dir, --limit and --seed to compare them"
-            click.echo(f"estimator_train: {numbered}, so their images are not compared; {remedy}", err=True)
-    click.echo(f"\nthe comparison is {out}")
-
 
 def _classes(settings):
-    return f"the classes {', '.join(settings.class_names)}" if settings.class_names else "no classes"
+    if not settings.class_names:
+        return "no classes"
+    return f"the classes {', '.join(settings.class_names)}"
+
+
+def _without_images(run, first):
+    """Says why the images of a run cannot be compared with those of the first one, and the remedy; else None."""
+    from estimator_train.app.report import comparison
+    from estimator_train.app.runs import predictions_file
+
+    if run.classes and run.predictions is None:
+        again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
+        missing = f"{run.name} has no {predictions_file.NAME}, so its images are not compared"
+        return f"{missing}; to write it, run: {again}"
+    if run.predictions and not comparison.can_be_paired(first, run):
+        numbered = f"{run.name} and {first.name} number the examples of different data"
+        remedy = "train on the same --dataset, --data-dir, --limit and --seed to compare them"
+        return f"{numbered}, so their images are not compared; {remedy}"
+    return None

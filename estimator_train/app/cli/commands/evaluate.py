@@ -71,83 +71,105 @@ def evaluate(**flags):
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
-    model_dir = flags.model_dir
-    run, settings = open_run(model_dir, flags.trust_run)
-    check_directory(model_dir, "--model-dir")
-    if flags.choose_thresholds and settings.task != "multilabel":
-        raise click.ClickException(
-            f"--choose-thresholds needs a run with --task multilabel, and the task of {model_dir} is {settings.task}"
-        )
-    checkpoint = None if flags.all else checkpoint_prefix(run, flags.checkpoint)
-    if flags.predictions:
-        if not (settings.class_names or settings.task == "regression"):
-            raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
-        check_parent(flags.predictions, "--predictions")
-    if flags.dataset or flags.data_dir:
+    run, settings = open_run(flags.model_dir, flags.trust_run)
+    _check_run(flags, settings)
+    checkpoint = None
+    if not flags.all:
+        checkpoint = checkpoint_prefix(run, flags.checkpoint)
+    images = flags.data_dir or flags.dataset
+    if images:
         settings, data = other_data(settings, flags.dataset, flags.data_dir)
     else:
         data = data_of_run(run, settings, flags.trust_run)
-    ranks_on_validation = bool(flags.all and data and data.validation_examples)
-    if ranks_on_validation:  # the evaluation images would no longer judge what they have chosen
+    if flags.all and data and data.validation_examples:
+        # The evaluation images would no longer judge what they have chosen.
         click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
-        data = data.to_choose_on()
+        data, images = data.to_choose_on(), images or "validation"
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, evaluation, label_thresholds
-        from estimator_train.app.runs import predictions_file
+        from estimator_train.app.cli.run import build
 
     paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
+    results = sorted(_evaluated(flags, settings, data, paths, images), key=_rank)
+    output_format.write(
+        flags,
+        entries=lambda: [entry for entry, _ in results],
+        rows=lambda: _rows(results),
+        text=lambda: _text(results, flags.all),
+    )
+    lacks_predictions = flags.predictions and any(result is None for _, result in results)
+    return int(bool(lacks_predictions))
+
+
+def _check_run(flags, settings):
+    """Rejects a run that cannot keep evaluations, or lacks what a flag needs."""
+    check_directory(flags.model_dir, "--model-dir")
+    if flags.choose_thresholds and settings.task != "multilabel":
+        raise click.ClickException(
+            f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "
+            f"{settings.task}"
+        )
+    if flags.predictions:
+        if not (settings.class_names or settings.task == "regression"):
+            raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
+        check_parent(flags.predictions, "--predictions")
+
+
+def _evaluated(flags, settings, data, paths, images):
+    """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each.
+
+    `images` says where they are, if they are not the run's own evaluation images.
+    """
+    from estimator_train.app.cli.run import evaluation, label_thresholds
+    from estimator_train.app.runs import predictions_file
+
+    thresholds = None  # checkpoints are ranked by the same thresholds
     if flags.choose_thresholds:
-        thresholds = label_thresholds.choose(settings, data, model_dir, *paths)
-    else:  # checkpoints are ranked by the same thresholds
-        thresholds = None if flags.all else label_thresholds.kept(settings, model_dir, *paths)
-    other = flags.data_dir or flags.dataset or ("validation" if ranks_on_validation else None)
-    about = {"name": evaluation.AFTERWARDS, "images": other}
-    results = []
-    evaluations = evaluation.evaluate(settings, data, model_dir, paths, thresholds)
+        thresholds = label_thresholds.choose(settings, data, flags.model_dir, *paths)
+    elif not flags.all:
+        thresholds = label_thresholds.kept(settings, flags.model_dir, *paths)
+    about = {"name": evaluation.AFTERWARDS, "images": images}
+    evaluations = evaluation.evaluate(settings, data, flags.model_dir, paths, thresholds)
     for path, evaluated in zip(paths, evaluations, strict=True):
-        entry, result = evaluation.keep(settings, data, model_dir, path, evaluated, **about)
-        results.append((entry, result))
+        entry, result = evaluation.keep(settings, data, flags.model_dir, path, evaluated, **about)
         if flags.predictions and result:
             columns = settings.task, settings.class_names
             examples = evaluated.labels, evaluated.outputs
             with one_line_errors():
                 predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
-    results.sort(key=_rank)
-    output_format.write(
-        flags,
-        entries=lambda: [entry for entry, _ in results],
-        rows=lambda: _rows(results),
-        text=lambda: _ranking(results) if flags.all else _tables(*results),
-    )
-    return 1 if flags.predictions and result is None else 0
+        yield entry, result
 
 
 def _rank(result):
     entry, computed = result
-    best = entry["metrics"].get("accuracy") if computed is None else next(iter(computed.summary().values()))
-    loss = entry["metrics"].get("loss")
-    return -(best or 0), math.inf if loss is None else loss
+    best, loss = entry["metrics"].get("accuracy"), entry["metrics"].get("loss")
+    if computed is not None:
+        best = next(iter(computed.summary().values()))
+    if loss is None:
+        loss = math.inf
+    return -(best or 0), loss
 
 
 def _summary(entry, result):
     """Returns the scalar metrics, with the most important ones of those computed from the examples."""
     metrics = {name: value for name, value in _own(entry, result).items() if not isinstance(value, list)}
-    return metrics if result is None else metrics | result.summary()
+    if result is None:
+        return metrics
+    return metrics | result.summary()
 
 
 def _own(entry, result):
     """Returns the model's own metrics."""
-    computed = METRICS[result.task] if result else ()
-    return {name: value for name, value in entry["metrics"].items() if name not in computed}
+    if result is None:
+        return entry["metrics"]
+    return {name: value for name, value in entry["metrics"].items() if name not in METRICS[result.task]}
 
 
-def _ranking(results):
-    return output_format.as_table(_place(entry) | _summary(entry, result) for entry, result in results)
-
-
-def _tables(evaluated):
-    entry, result = evaluated
+def _text(results, ranks):
+    """Returns a ranking of the results as a table, or the tables of a single one."""
+    if ranks:
+        return output_format.as_table(_place(entry) | _summary(entry, result) for entry, result in results)
+    ((entry, result),) = results
     row = output_format.as_table([_place(entry) | _own(entry, result)])
     if result is None:
         return row
@@ -170,7 +192,9 @@ def _rows(results):
 
 def _numbers(metrics, result):
     """Yields (metric, class, predicted class, value) for each metric."""
-    values = {} if result is None else result.to_json()
+    values = {}
+    if result is not None:
+        values = result.to_json()
     classes, matrix = values.pop("classes", {}) | values.pop("labels", {}), values.pop("confusion_matrix", [])
     values.pop("calibration", None)  # a curve
     thresholds = values.pop("thresholds", None) or {}
@@ -183,6 +207,6 @@ def _numbers(metrics, result):
             yield metric, name, None, value
     for name, value in thresholds.items():
         yield "threshold", name, None, value
-    for name, counts in zip(classes if matrix else (), matrix, strict=True):
+    for name, counts in zip(classes, matrix, strict=False):  # only classes have a matrix
         for predicted, count in zip(classes, counts, strict=True):
             yield "confusion", name, predicted, count
