@@ -72,24 +72,20 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
     examples/s come from its timing.json. The batch size is per replica.
     """
     check_former_words(arguments, arguments)
-    if not dataset:
-        raise click.ClickException("bench trains on a dataset: give --dataset NAME")
-    if gpus and replicas:
-        raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
-    for argument in arguments:
-        if argument.partition("=")[0] in _NOT_FOR_BENCH:
-            raise click.ClickException(f"{argument} is not for bench, whose runs are short and not kept; leave it out")
+    _check(dataset, gpus, replicas, arguments)
     check_directory(out, "--out")
-
-    flags = ["--dataset", dataset, *(["--data-dir", data_dir] if data_dir else []), *arguments]
-    timings = {}
-    for count in gpus or replicas or [1]:
-        devices = ["--gpus", str(count)] if gpus else ["--replicas", str(count)] if replicas else []
+    flags = ["--dataset", dataset]
+    if data_dir:
+        flags += ["--data-dir", data_dir]
+    flags += arguments
+    timings, paragraph = {}, None
+    for count, devices in _devices(gpus, replicas):
         run = [*flags, *devices, "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
             timings[count] = timing_of_run(run, steps + 1, model_dir)
             train_examples = read(run_file.path_in(Path(model_dir, "run")))["data"]["train"]
-            paragraph = None if devices else _diagnosis(timings[count], Path(model_dir, "run"))
+            if not devices:
+                paragraph = _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
 
     from estimator_train.app.report import scaling  # matplotlib comes with it
@@ -100,12 +96,36 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
         click.echo(paragraph)
     if len(rows) > 1:
         click.echo(scaling.limit(rows, cores=None if gpus else os.cpu_count()))
+    _write(as_path(out), rows, {"flags": flags, "steps": steps, "scaling": rows})
+
+
+def _check(dataset, gpus, replicas, arguments):
+    if not dataset:
+        raise click.ClickException("bench trains on a dataset: give --dataset NAME")
+    if gpus and replicas:
+        raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
+    for argument in arguments:
+        if argument.partition("=")[0] in _NOT_FOR_BENCH:
+            raise click.ClickException(f"{argument} is not for bench, whose runs are short and not kept; leave it out")
+
+
+def _devices(gpus, replicas):
+    """Returns (number of replicas, flags of its devices) of each training."""
+    if gpus:
+        return [(count, ["--gpus", str(count)]) for count in gpus]
+    if replicas:
+        return [(count, ["--replicas", str(count)]) for count in replicas]
+    return [(1, [])]
+
+
+def _write(folder, rows, measured):
+    from estimator_train.app.report import scaling
+
     with one_line_errors():
-        as_path(out).mkdir(parents=True, exist_ok=True)
-        measured = {"flags": flags, "steps": steps, "scaling": rows}
-        write_whole(as_path(out, "scaling.json"), json.dumps(measured, indent=2) + "\n")
-        scaling.plot(rows, as_path(out, "scaling.png"))
-    click.echo(f"the plot is {as_path(out, 'scaling.png')}")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "scaling.json", json.dumps(measured, indent=2) + "\n")
+        scaling.plot(rows, folder / "scaling.png")
+    click.echo(f"the plot is {folder / 'scaling.png'}")
 
 
 def timing_of_run(flags, steps, model_dir):
@@ -124,9 +144,9 @@ def timing_of_run(flags, steps, model_dir):
         process.kill()
         process.wait()
     timing = _timing(timing_file)
-    if timing is None:
+    if not timing:
         lines = [line for line in errors_file.read_text(errors="replace").splitlines() if line.strip()]
-        reason = lines[-1].removeprefix("estimator_train: ") if lines else f"exit code {process.returncode}"
+        reason = [f"exit code {process.returncode}", *lines][-1].removeprefix("estimator_train: ")
         raise click.ClickException(f"{shlex.join(flags)} failed: {reason}")
     if timing["examples_per_second"] is None:
         raise click.ClickException(
@@ -137,12 +157,14 @@ def timing_of_run(flags, steps, model_dir):
 
 def _steps(path):
     timing = _timing(path)
-    return timing["steps"] + timing["warmup_steps"] if timing else 0
+    return timing.get("steps", 0) + timing.get("warmup_steps", 0)
 
 
 def _timing(path):
-    """Returns the contents of a timing.json, or None if it is missing or incomplete."""
-    return parsed(path.read_bytes()) if path.exists() else None
+    """Returns the contents of a timing.json; empty if it is missing or incomplete."""
+    if not path.exists():
+        return {}
+    return parsed(path.read_bytes()) or {}
 
 
 def _diagnosis(timing, run):

@@ -47,9 +47,17 @@ def resolve(flags: SimpleNamespace) -> Run:
     _check_weights(flags, model_dir)
     sources = _defaults_of_environment(flags)
     if not flags.input_fn and not flags.dataset:
-        sources |= {"data": "the folders in --data-dir"} if flags.data_dir else {}
+        if flags.data_dir:
+            sources["data"] = "the folders in --data-dir"
         flags.dataset = dataset_of(flags)
 
+    settings, data, missing = _settings(flags, model_dir)
+    training, finds_rate = _training(flags, settings, data), flags.find_learning_rate
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing)
+
+
+def _settings(flags, model_dir):
+    """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
     settings = Settings(**given_of(flags, Settings), class_names=())
     data, missing = _opened(settings, flags)
     if settings.validation is None and (flags.early_stopping or flags.keep_best):
@@ -57,13 +65,16 @@ def resolve(flags: SimpleNamespace) -> Run:
     settings = settings.filled_by(data)
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
+    return settings, data, missing
+
+
+def _training(flags, settings, data):
     training = Training(**given_of(flags, Training))
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.default_epochs)
-    finds_rate = flags.find_learning_rate
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing)
+    return training
 
 
 def _with_validation(settings, data, earlier):
@@ -71,7 +82,9 @@ def _with_validation(settings, data, earlier):
 
     A task of a cluster may start after the chief has written run.json: it holds out what the `earlier` settings say.
     """
-    share = _VALIDATION if earlier is None else earlier.validation
+    share = _VALIDATION
+    if earlier is not None:
+        share = earlier.validation
     if data is None or data.validation_examples or share is None:
         return settings, data
     holding_out = dataclasses.replace(settings, validation=share)
@@ -83,15 +96,12 @@ def _with_validation(settings, data, earlier):
 def check(run: Run) -> None:
     """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
     settings, training = run.settings, run.training
-    of_files = {"--cache": training.cache, "--fast": settings.fast, "--resize": settings.resize}
-    of_files["--ignore-orientation"] = settings.ignore_orientation
-    for flag, given in of_files.items():
-        if given and run.data and not isinstance(run.data.train, ImageFiles):
-            raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
+    _check_flags_of_files(run)
     earlier = load_settings(run.model_dir)
     if earlier is not None and not run.finds_rate:
-        of_data = ("class_names", "label_moments") if run.missing else ()
-        now = dataclasses.replace(settings, **{name: getattr(earlier, name) for name in of_data})
+        now = settings
+        if run.missing:
+            now = dataclasses.replace(now, class_names=earlier.class_names, label_moments=earlier.label_moments)
         check_same(dataclasses.asdict(now), dataclasses.asdict(earlier), run.model_dir)
         _check_phases(run, earlier)
     with one_line_errors():
@@ -104,10 +114,21 @@ def check(run: Run) -> None:
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
-            best = run_file.best_checkpoint(run.model_dir) if training.keep_best else None
+            best = None
+            if training.keep_best:
+                best = run_file.best_checkpoint(run.model_dir)
             Monitor.of(training.monitor).check(settings.class_names, best)
     if run.task.is_chief:
         warn_of_lost_checkpoints(run.model_dir)
+
+
+def _check_flags_of_files(run):
+    settings = run.settings
+    of_files = {"--cache": run.training.cache, "--fast": settings.fast, "--resize": settings.resize}
+    of_files["--ignore-orientation"] = settings.ignore_orientation
+    for flag, given in of_files.items():
+        if given and run.data and not isinstance(run.data.train, ImageFiles):
+            raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
 
 
 def _check_phases(run, earlier):
@@ -147,7 +168,9 @@ def start(run: Run) -> int:
     with starting_tensorflow(run.verbosity):
         from estimator_train.app.cli.run import rate_test, training
 
-    return rate_test.find_learning_rate(run) if run.finds_rate else training.run_training(run)
+    if run.finds_rate:
+        return rate_test.find_learning_rate(run)
+    return training.run_training(run)
 
 
 def must_be_fetched(flags: SimpleNamespace | Settings) -> bool:
@@ -213,10 +236,7 @@ def _opened(settings, flags):
     """Returns the dataset and None, or in a dry run of data that is not here, None and what is missing."""
     if must_be_fetched(flags):
         if flags.dry_run:
-            about = datasets.named(flags.dataset).ABOUT
-            size = f"{about.size}, " if about.size != "any" else ""
-            gets = "unpacks" if flags.dataset == "oct2017" and flags.data_dir else "downloads"
-            return None, f"not here; training {gets} it first ({size}from {about.source})"
+            return None, _fetching(flags)
         _check_gpus(flags)
     try:
         return settings.open_data(draw=not flags.dry_run), None
@@ -224,6 +244,17 @@ def _opened(settings, flags):
         if not (flags.dry_run and isinstance(error.__cause__, FileNotFoundError)):
             raise
         return None, error.message
+
+
+def _fetching(flags):
+    """Says what training does first to get its data."""
+    about = datasets.named(flags.dataset).ABOUT
+    origin = f"from {about.source}"
+    if about.size != "any":
+        origin = f"{about.size}, {origin}"
+    if flags.dataset == "oct2017" and flags.data_dir:
+        return f"not here; training unpacks it first ({origin})"
+    return f"not here; training downloads it first ({origin})"
 
 
 def _check_gpus(flags):
@@ -240,7 +271,8 @@ def _defaults_of_environment(flags):
     sources = {}
     if flags.dataset and not flags.data_dir:
         flags.data_dir, channels = environment.data_dir()
-        sources |= {"files": channels} if channels else {}
+        if channels:
+            sources["files"] = channels
     if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
         sources["folder"] = environment.model_dir_variable()
     return sources
