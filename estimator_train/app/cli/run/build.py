@@ -25,6 +25,8 @@ from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
 
+_LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
+
 
 def build_estimator(settings, config, training=None, last_step=None, *, resumes=False):
     """Returns an Estimator of the settings' model; see `build_model` for the other arguments."""
@@ -54,9 +56,14 @@ def build_model(settings, training=None, last_step=None, *, resumes=False):
 
 def _say_building(settings, loads):
     """Says on a terminal that a model is built, which may take a minute, unless --quiet hides all but errors."""
-    if sys.stderr.isatty() and tf.get_logger().isEnabledFor(logging.WARNING):
-        weights = settings.weights or ("imagenet" if settings.model in CLASSES else "none")
-        _say_once(f"building {settings.model}" + f", with weights from {weights}" * (loads and weights != "none"))
+    if not (sys.stderr.isatty() and tf.get_logger().isEnabledFor(logging.WARNING)):
+        return
+    text, weights = f"building {settings.model}", settings.weights
+    if weights is None and settings.model in CLASSES:
+        weights = "imagenet"
+    if loads and weights not in (None, "none"):
+        text += f", with weights from {weights}"
+    _say_once(text)
 
 
 @functools.cache
@@ -68,18 +75,7 @@ def _build_as_defined(settings, load_weights):
     if settings.seed is not None:
         keras.utils.set_random_seed(settings.seed)
     if ":" in settings.model:
-        offered = {
-            "image_size": settings.image_size,
-            "num_classes": _outputs(settings),
-            "weights": settings.weights if load_weights else "none",
-            "dropout": settings.dropout,
-            "task": settings.task,
-        }
-        build = load_function(settings.model)
-        named = inspect.signature(build).parameters
-        if settings.dropout is not None and "dropout" not in named:
-            raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and apply it")
-        return build(**{name: value for name, value in offered.items() if name in named})
+        return _call_builder(settings, load_weights)
     with one_line_errors():
         return models.build_model(
             settings.model,
@@ -94,9 +90,29 @@ def _build_as_defined(settings, load_weights):
         )
 
 
+def _call_builder(settings, load_weights):
+    """Returns what the FILE:FUNCTION of --model does, called with those arguments that it names."""
+    offered = {
+        "image_size": settings.image_size,
+        "num_classes": _outputs(settings),
+        "weights": settings.weights,
+        "dropout": settings.dropout,
+        "task": settings.task,
+    }
+    if not load_weights:
+        offered["weights"] = "none"
+    build = load_function(settings.model)
+    named = inspect.signature(build).parameters
+    if settings.dropout is not None and "dropout" not in named:
+        raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and apply it")
+    return build(**{name: value for name, value in offered.items() if name in named})
+
+
 def _outputs(settings):
     """Returns the number of the model's outputs; None for an input_fn, whose classes are unknown."""
-    return 1 if settings.task == "regression" else len(settings.class_names) or None
+    if settings.task == "regression":
+        return 1
+    return len(settings.class_names) or None
 
 
 def build_train_input_fn(settings, data, training):
@@ -104,28 +120,37 @@ def build_train_input_fn(settings, data, training):
     if settings.input_fn:
         train_input_fn = load_function(settings.input_fn)
     else:
-        cache = {"cache": training.cache} if training.cache else {}
+        options = _options(settings, training.cache)
         with one_line_errors():  # a dataset may be downloaded here
-            train_input_fn = data.train_input_fn(**_sizes(settings), **cache, num_epochs=None, seed=settings.seed)
+            train_input_fn = data.train_input_fn(**options, num_epochs=None, seed=settings.seed)
     if training.class_weights:
         weights = datasets.class_weights(data, training.class_weights)
         train_input_fn = input_fns.class_weighted(train_input_fn, weights)
-    return input_fns.augmented(train_input_fn, training.augment) if training.augment else train_input_fn
+    if training.augment:
+        train_input_fn = input_fns.augmented(train_input_fn, training.augment)
+    return train_input_fn
 
 
 def build_eval_input_fn(settings, data, cache=None):
     """Returns the evaluation input_fn."""
     if settings.input_fn:
         return load_function(settings.eval_input_fn)
-    options = {"cache": cache} if cache not in (None, "features") else {}  # the whole model is evaluated
+    if cache == "features":  # the whole model is evaluated
+        cache = None
     with one_line_errors():
-        return data.eval_input_fn(**_sizes(settings), **options)
+        return data.eval_input_fn(**_options(settings, cache))
 
 
-def _sizes(settings):
-    sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
-    is_usual = not (settings.resize or settings.ignore_orientation)  # which all datasets support
-    return sizes | ({"fast": True} if settings.fast else {}) | ({} if is_usual else settings.decoding)
+def _options(settings, cache):
+    """Returns the arguments of a dataset's input_fns; only some datasets support those that are not usual."""
+    options = {"image_size": settings.image_size, "batch_size": settings.batch_size}
+    if cache:
+        options["cache"] = cache
+    if settings.fast:
+        options["fast"] = True
+    if settings.resize or settings.ignore_orientation:
+        options |= settings.decoding
+    return options
 
 
 def local_strategy(gpus, replicas, all_reduce):
@@ -140,8 +165,8 @@ def local_strategy(gpus, replicas, all_reduce):
 
 def set_verbosity(verbosity):
     """Sets TensorFlow's log level for "quiet", "normal" or "verbose"; returns whether it is "quiet"."""
-    if verbosity != "normal":
-        tf.get_logger().setLevel("ERROR" if verbosity == "quiet" else "INFO")
+    if verbosity in _LOG_LEVELS:
+        tf.get_logger().setLevel(_LOG_LEVELS[verbosity])
     return verbosity == "quiet"
 
 

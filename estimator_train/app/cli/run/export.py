@@ -36,8 +36,10 @@ v1 = tf.compat.v1
 
 _UNCHANGED = Optimization()
 QUANTIZED = {f"tflite_{name}": name for name in conversion.QUANTIZATIONS}  # by their --format
+_RUNTIMES = dict.fromkeys(("tflite", *QUANTIZED), conversion.run_tflite) | {"onnx": conversion.run_onnx}
 CALIBRATED = 200  # training examples; TensorFlow's guide advises 100 to 500
 EVALUATED = 500  # evaluation images at most, by which a quantized model is judged
+_TOLERANCES = dict.fromkeys(("tflite", "onnx"), 1e-4)  # relative to the largest output; 0.1 if quantized
 MOST_LOST = 0.02  # of accuracy, F1 or R², before a line warns
 
 
@@ -45,7 +47,7 @@ def export_saved_model(settings, model_dir, checkpoint, out):
     """Writes the model as a SavedModel to a new version directory in `out`, and returns its path."""
     leftovers.remove_abandoned(out)
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    receiver_fn = _image_receiver_fn(settings) if settings.dataset else _receiver_fn(settings)
+    receiver_fn = _receiver_fn(settings, _image_receiver_fn)
     with run_errors():
         return os.fsdecode(estimator.export_saved_model(out, receiver_fn, checkpoint_path=checkpoint))
 
@@ -79,45 +81,48 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
       click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
     """
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    receiver_fn = _decoded_image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
+    receiver_fn = _receiver_fn(settings, _decoded_image_receiver_fn)
     names = _input_names(receiver_fn)
     with tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         with run_errors():
             saved_model = estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint)
-        try:
-            content = _converted(saved_model, file_format, _calibration(settings, data, names))
-        except click.ClickException:  # about the training data
-            raise
-        except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
-            message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
-            raise click.ClickException(message) from error
-    runtime = conversion.run_onnx if file_format == "onnx" else conversion.run_tflite
-    is_judged = bool(data) and file_format in QUANTIZED
-    labels, own, converted = _predicted(
-        build_eval_input_fn(settings, _few(data) if is_judged else data),
-        estimator,
-        checkpoint,
-        lambda features: runtime(content, _by_input(features, names)),
-        EVALUATED if is_judged else 1,
-    )
-    score = _compared_by_metric(settings, file_format, labels, own, converted) if is_judged else None
+        content = _converted(saved_model, file_format, settings, _calibration(settings, data, names))
+
+    def run(features):
+        return _RUNTIMES[file_format](content, _by_input(features, names))
+
+    score = None
+    if data and file_format in QUANTIZED:
+        input_fn = build_eval_input_fn(settings, _few(data))
+        labels, own, converted = _predicted(input_fn, estimator, checkpoint, run, EVALUATED)
+        score = _compared_by_metric(settings, file_format, labels, own, converted)
+    else:
+        _, own, converted = _predicted(build_eval_input_fn(settings, data), estimator, checkpoint, run, 1)
     note = score or _compared_by_value(file_format, own, converted)
     files.write_whole(target, content)
     return note
 
 
-def _converted(saved_model, file_format, calibration):
-    if file_format == "onnx":
-        return conversion.to_onnx(saved_model)
-    quantization = QUANTIZED.get(file_format)
-    return conversion.to_tflite(
-        saved_model, quantization=quantization, calibration=calibration if quantization == "int8" else None
-    )
+def _converted(saved_model, file_format, settings, calibration):
+    """Returns the content of the file in that format; `calibration` yields inputs, for a format that asks for them."""
+    try:
+        if file_format == "onnx":
+            return conversion.to_onnx(saved_model)
+        if file_format == "tflite_int8":
+            return conversion.to_tflite(saved_model, quantization="int8", calibration=calibration)
+        return conversion.to_tflite(saved_model, quantization=QUANTIZED.get(file_format))
+    except click.ClickException:  # about the training data
+        raise
+    except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
+        message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
+        raise click.ClickException(message) from error
 
 
 def _calibration(settings, data, names):
     """Yields the inputs of a few training examples, one by one, in the order in which training reads them."""
-    number = min(CALIBRATED, data.train_examples) if data else CALIBRATED
+    number = CALIBRATED
+    if data:
+        number = min(number, data.train_examples)
     settings = dataclasses.replace(settings, seed=settings.seed or 0)
     with run_errors():
         for features, *_ in _batches(build_train_input_fn(settings, data, Training())):
@@ -134,8 +139,10 @@ def _few(data):
 
     A dataset that cannot choose them is returned as it is.
     """
+    if data.eval_examples <= EVALUATED:
+        return data
     try:
-        return data.limited(EVALUATED) if data.eval_examples > EVALUATED else data
+        return data.limited(EVALUATED)
     except ValueError:
         return data
 
@@ -185,7 +192,7 @@ def _compared_by_value(file_format, own, converted):
     Raises:
       click.ClickException: they differ, and the model is not quantized.
     """
-    tolerance = 0.1 if file_format in QUANTIZED else 1e-4  # relative to the largest output
+    tolerance = _TOLERANCES.get(file_format, 0.1)
     difference = max(float(np.max(np.abs(converted[name] - value))) for name, value in own.items())
     tolerated = tolerance * max(1.0, *(float(np.max(np.abs(value))) for value in own.values()))
     text = f"it differs from predict by {difference:.2g}"
@@ -200,7 +207,10 @@ def _compared_by_value(file_format, own, converted):
 def _batches(input_fn):
     """Yields the batches of an input_fn as tuples: the features, and labels and weights if it has any."""
     for batch in iterate(call_input_fn(input_fn)):
-        yield batch if isinstance(batch, tuple) else (batch,)
+        if isinstance(batch, tuple):
+            yield batch
+        else:
+            yield (batch,)
 
 
 def _input_names(receiver_fn):
@@ -222,10 +232,14 @@ def _warn(text):
 
 def _save_keras(folder, model, settings, file_format):
     """Writes the Keras model into `folder` and returns its path."""
-    path = os.path.join(folder, adapter_of(model).weights_file if file_format == "weights" else "model.keras")
     try:
         with one_line_errors():  # for example, Keras cannot save a model without variables
-            model.save_weights(path) if file_format == "weights" else model.save(path)
+            if file_format == "weights":
+                path = os.path.join(folder, adapter_of(model).weights_file)
+                model.save_weights(path)
+            else:
+                path = os.path.join(folder, "model.keras")
+                model.save(path)
     except NotImplementedError as error:
         message = f"{settings.model}: its model has no get_config(); add it, or export saved_model or weights"
         raise click.ClickException(message) from error
@@ -250,18 +264,20 @@ def _image_receiver_fn(settings):
     return receiver_fn
 
 
-def _decoded_image_receiver_fn(image_size):
+def _decoded_image_receiver_fn(settings):
     """Returns a receiver of decoded images."""
 
     def receiver_fn():
-        images = v1.placeholder(tf.float32, [None, *image_size, 3], name="images")
+        images = v1.placeholder(tf.float32, [None, *settings.image_size, 3], name="images")
         return TensorServingInputReceiver(images, {"images": images})
 
     return receiver_fn
 
 
-def _receiver_fn(settings):
-    """Returns a receiver of the Keras model's inputs, by name."""
+def _receiver_fn(settings, of_images):
+    """Returns the receiver that the function `of_images` makes, or without a dataset, one of the model's inputs."""
+    if settings.dataset:
+        return of_images(settings)
     model = build_model(settings)
     inputs = adapter_of(model).inputs(model)
     if not inputs:
