@@ -125,11 +125,11 @@ def judging(run: Run) -> str | None:
     training, data = run.training, run.data
     if data is None or not (training.early_stopping or training.keep_best):
         return None
-    if not data.validation_examples:
+    if not run.validation_examples:
         return (
             f"The {data.eval_examples} evaluation images chose the checkpoint and judged it: its numbers are too good."
         )
-    chose = f"{data.validation_examples} validation images"
+    chose = f"{run.validation_examples} validation images"
     return f"{chose} chose the checkpoint; {data.eval_examples} others, which did not, judged it."
 
 

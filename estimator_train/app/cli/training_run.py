@@ -44,6 +44,13 @@ class Run:
         """Number of batches, over all replicas, that one global step takes."""
         return self.training.accumulate_steps * self.training.num_replicas
 
+    @property
+    def validation_examples(self) -> int:
+        """Number of the examples that choose a checkpoint; 0 if the evaluation examples do, as with an input_fn."""
+        if self.data is None:
+            return 0
+        return self.data.validation_examples
+
     @functools.cached_property
     def steps_per_epoch(self) -> int | None:
         """Number of global steps in one pass over the training data; None for an input_fn."""
@@ -89,4 +96,6 @@ class Run:
     def _until_now(self) -> tuple[int, Progress | None]:
         """The newest step of a run that is resumed, and its `Progress` if it is known."""
         step = newest_step(self.model_dir)
-        return step, progress_of(self.model_dir) if step else None
+        if step == 0:
+            return 0, None
+        return step, progress_of(self.model_dir)

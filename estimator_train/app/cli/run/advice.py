@@ -55,7 +55,9 @@ def _fits(flags):
 
 
 def _not_for_data(data):
-    return [] if data and isinstance(data.train, ImageFiles) else ["--cache", "--cache features", "--fast"]
+    if data and isinstance(data.train, ImageFiles):
+        return []
+    return ["--cache", "--cache features", "--fast"]
 
 
 def _not_for_model(settings):
@@ -65,11 +67,15 @@ def _not_for_model(settings):
     if settings.model not in CLASSES:
         return ["--cache features"]
     freeze = settings.freeze or default_freeze(settings.model, settings.weights)
-    return ["--cache features"] if freeze == "none" else []
+    if freeze == "none":
+        return ["--cache features"]
+    return []
 
 
 def _not_for_machine(training):
-    gpus = [] if training.replicas else tf.config.get_visible_devices("GPU")
+    gpus = []
+    if not training.replicas:
+        gpus = tf.config.get_visible_devices("GPU")
     if training.jit_compile or len(gpus) <= (training.gpus or 1):
         yield "--gpus"
     capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]

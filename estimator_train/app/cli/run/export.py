@@ -36,7 +36,6 @@ v1 = tf.compat.v1
 
 _UNCHANGED = Optimization()
 QUANTIZED = {f"tflite_{name}": name for name in conversion.QUANTIZATIONS}  # by their --format
-_RUNTIMES = dict.fromkeys(("tflite", *QUANTIZED), conversion.run_tflite) | {"onnx": conversion.run_onnx}
 CALIBRATED = 200  # training examples; TensorFlow's guide advises 100 to 500
 EVALUATED = 500  # evaluation images at most, by which a quantized model is judged
 _TOLERANCES = dict.fromkeys(("tflite", "onnx"), 1e-4)  # relative to the largest output; 0.1 if quantized
@@ -89,7 +88,9 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
         content = _converted(saved_model, file_format, settings, _calibration(settings, data, names))
 
     def run(features):
-        return _RUNTIMES[file_format](content, _by_input(features, names))
+        if file_format == "onnx":
+            return conversion.run_onnx(content, _by_input(features, names))
+        return conversion.run_tflite(content, _by_input(features, names))
 
     score = None
     if data and file_format in QUANTIZED:

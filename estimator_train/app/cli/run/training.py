@@ -54,6 +54,7 @@ from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
+_STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +102,7 @@ def run_training(run: Run) -> int:
         return 0
     # To callbacks, each part is a separate training.
     callbacks = [callback_hooks(run) for _ in job.parts]
-    say_stopped = functools.partial(_say_stopped, job) if run.task.is_chief else _say_nothing
-    stop = StopOnSignal(job.strategy, say_stopped)
+    stop = StopOnSignal(job.strategy, functools.partial(_say_stopped, job))
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     result = report = None
     with (
@@ -116,14 +116,13 @@ def run_training(run: Run) -> int:
     ):
         if run.task.is_chief:
             _save_run_file(run, job.strategy)
-        hooks = [timing, *_hooks_of(job, loggers)] if run.task.is_chief else []
-        metrics = _train(job, stop, hooks, callbacks, loggers)
+        metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
         with _ending_together(job.strategy):
             if run.task.is_chief:
                 result = _evaluate(job, metrics, stop, loggers)
                 report = _write_report(job, result, loggers)
     if stop.received:
-        say_stopped(stop.received)
+        _say_stopped(job, stop.received)
         return 128 + stop.received
     if result is not None:
         _say_result(job, result, timing.summary(), report)
@@ -139,19 +138,27 @@ def _prepare(run):
         config = _run_config(run, strategy, every)
     with run_errors():
         checkpoint = checkpoints.latest_intact(run.model_dir)
-    recorder = _Recorder(run, _say_nothing if is_quiet else click.echo)
+    say = click.echo
+    if is_quiet:
+        say = _say_nothing
+    recorder = _Recorder(run, say)
     parts = []
     for settings, training, last_step in _unfinished_parts(run, checkpoint):
         estimator = build_estimator(settings, config, training, last_step, resumes=checkpoint is not None)
         parts.append(_Part(settings, recorder.examples.attach(estimator), last_step))
-    cache, choosing = run.training.cache, run.data and run.data.to_choose_on()
-    input_fns = (
-        build_train_input_fn(run.settings, run.data, run.training),
-        build_eval_input_fn(run.settings, choosing, cache),
-        build_eval_input_fn(run.settings, run.data, None if cache == "memory" else cache),  # it is read once
-    )
-    say = click.echo if run.task.is_chief and not is_quiet else _say_nothing
-    return _Job(run, parts, input_fns, recorder, strategy, every, say)
+    if not run.task.is_chief:
+        say = _say_nothing
+    return _Job(run, parts, _input_fns(run), recorder, strategy, every, say)
+
+
+def _input_fns(run):
+    """Returns the input_fns of training, of the evaluations during training, and of the final evaluation."""
+    choosing, cache = run.data and run.data.to_choose_on(), run.training.cache
+    train_input_fn = build_train_input_fn(run.settings, run.data, run.training)
+    eval_input_fn = build_eval_input_fn(run.settings, choosing, cache)
+    if cache == "memory":  # the last one is read once
+        cache = None
+    return train_input_fn, eval_input_fn, build_eval_input_fn(run.settings, run.data, cache)
 
 
 def _strategy(run):
@@ -169,13 +176,15 @@ def _strategy(run):
 
 def _run_config(run, strategy, every):
     """Returns the RunConfig for training, with summaries every `every` steps."""
-    steps = run.training.save_checkpoints_steps
+    steps, seconds = run.training.save_checkpoints_steps, 600
+    if steps:
+        seconds = None
     return RunConfig(
         model_dir=run.model_dir,
         tf_random_seed=run.settings.seed,
         train_distribute=strategy,
         save_checkpoints_steps=steps,
-        save_checkpoints_secs=None if steps else 600,
+        save_checkpoints_secs=seconds,
         save_summary_steps=every,
         resume_input=True,
         **run.training.config_arguments,
@@ -192,7 +201,9 @@ def _unfinished_parts(run, checkpoint):
         (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), end)
         for (settings, phase), end in zip(phases, ends, strict=True)
     ]
-    step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
+    if checkpoint is None:
+        return parts
+    step = checkpoints.read_global_step(checkpoint)
     return [part for part in parts if part[-1] > step] or parts[-1:]
 
 
@@ -247,7 +258,9 @@ def _without_line_of_plan():
 
 
 def _loggers(run):
-    return opened_loggers(run) if run.task.is_chief else contextlib.nullcontext([])
+    if run.task.is_chief:
+        return opened_loggers(run)
+    return contextlib.nullcontext([])
 
 
 def _save_run_file(run, strategy):
@@ -270,10 +283,14 @@ def _save_run_file(run, strategy):
         )
 
 
-def _hooks_of(job, loggers):
-    """Returns the hooks that show and log the progress of the chief's training."""
-    progress = [] if job.run.verbosity == "quiet" else [ProgressHook()]
-    return progress + logger_hooks(loggers, job.run, job.every)
+def _hooks_of(job, timing, loggers):
+    """Returns the hooks that measure, show and log the progress of the chief's training."""
+    if not job.run.task.is_chief:
+        return []
+    hooks = [timing]
+    if job.run.verbosity != "quiet":
+        hooks.append(ProgressHook())
+    return hooks + logger_hooks(loggers, job.run, job.every)
 
 
 def _train(job, stop, hooks, callbacks, loggers):
@@ -298,21 +315,19 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
     It returns None in a cluster, and if evaluations have ended the training before it was resumed.
     """
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
-    monitor = Monitor.of(training.monitor)
-    if training.early_stopping or training.keep_best:  # without patience, the hook only checks that the metric exists
-        make_hook = stop_if_no_decrease_hook if monitor.direction == "min" else stop_if_no_increase_hook
-        patience = training.early_stopping * training.evaluate_every if training.early_stopping else math.inf
-        # Checked after every step, it stops right after the evaluation, not one interval later.
-        stop = make_hook(estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
+    exporters = [job.recorder, LoggerExporter(*loggers)]
+    if training.early_stopping or training.keep_best:
+        stop = _early_stopping(training, estimator)
         if job.run.task.is_alone and stop.has_stopped():  # the hook would look after another step; workers must agree
             return None
         hooks = [*hooks, stop]
-    best = [BestCheckpointExporter(compare_fn=compare_by(*monitor))] if training.keep_best else []
+    if training.keep_best:
+        exporters.append(BestCheckpointExporter(compare_fn=compare_by(*Monitor.of(training.monitor))))
     eval_spec = EvalSpec(
         eval_input_fn,
         steps=None,
         hooks=eval_hooks,
-        exporters=[job.recorder, LoggerExporter(*loggers), *best],
+        exporters=exporters,
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,
@@ -321,18 +336,30 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
     return metrics and metrics[0]
 
 
+def _early_stopping(training, estimator):
+    """Returns the hook of --early-stopping; for --keep-best alone, it only checks that the metric exists."""
+    monitor, patience = Monitor.of(training.monitor), math.inf
+    if training.early_stopping:
+        patience = training.early_stopping * training.evaluate_every
+    # Checked after every step, it stops right after the evaluation, not one interval later.
+    return _STOPS[monitor.direction](estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
+
+
 def _evaluate(job, metrics, stop, loggers):
     """Returns the `_Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
     run, last = job.run, job.estimator.latest_checkpoint()
-    # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
-    best = run_file.best_checkpoint(run.model_dir) if run.training.keep_best and run.task.is_alone else None
+    best = name = None
+    if run.training.keep_best and run.task.is_alone:
+        # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
+        best = run_file.best_checkpoint(run.model_dir)
     step = checkpoints.read_global_step(last)
     checkpoint = best or last
-    validates = run.data is not None and run.data.validation_examples > 0
-    if metrics is not None and not validates and metrics["global_step"] == checkpoints.read_global_step(checkpoint):
+    is_final = metrics is not None and not run.validation_examples
+    if is_final and metrics["global_step"] == checkpoints.read_global_step(checkpoint):
         return _Result(checkpoint, metrics, step, best)
     stop.check()
-    name = "final" if run.training.evaluate_every else None  # otherwise it is a point of the curves
+    if run.training.evaluate_every:  # otherwise it is a point of the curves
+        name = "final"
     shown = best or as_typed(run.model_dir, last)
     job.say(f"evaluating {shown}")
     hooks = [StopEvaluation(stop), job.recorder.examples]
@@ -354,9 +381,10 @@ def _write_report(job, result, loggers):
 
 
 def _say_stopped(job, number):
-    """Says that a signal has ended the training, and how to continue it."""
-    model_dir = job.run.model_dir
-    click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
+    """Says on the chief that a signal has ended the training, and how to continue it."""
+    if job.run.task.is_chief:
+        model_dir = job.run.model_dir
+        click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
 
 
 def _say_result(job, result, timing, report):
@@ -367,15 +395,15 @@ def _say_result(job, result, timing, report):
     if timing["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         job.say(on_terminal([diagnosis(timing, run.settings, training, run.data, job.input_fns[0])]))
     if training.early_stopping and run.data and step < run.last_step:  # a dataset is endless, so it stopped early
-        fall = "fall" if monitor.direction == "min" else "rise"
+        fall = {"min": "fall", "max": "rise"}[monitor.direction]
         job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     job.say(f"the report is {report}")
     if result.kept:
-        value = run_file.metrics_of_best(result.kept)[monitor.metric]
-        validation = run.data.validation_examples if run.data else 0
-        on = f" on the {validation} validation images" if validation else ""
+        value = f"{run_file.metrics_of_best(result.kept)[monitor.metric]:.4f}"
+        if run.validation_examples:
+            value += f" on the {run.validation_examples} validation images"
         job.say(
-            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {value:.4f}{on}"
+            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {value}"
             "; evaluate, predict and export use it, or the last one with --checkpoint latest"
         )
     checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
@@ -390,7 +418,9 @@ def _unmonitored(run):
 
 def diagnosis(timing, settings, training, data, input_fn):
     """Says what limits training, from its `TimingHook.summary()`; see `report.diagnosis`."""
-    ceiling = None if training.cache == "features" else input_ceiling(input_fn)
+    ceiling = None
+    if training.cache != "features":
+        ceiling = input_ceiling(input_fn)
     return diagnose(timing, ceiling, turned=not_for(settings, training, data))
 
 
@@ -429,8 +459,9 @@ class _Recorder(Exporter):
 
     @functools.cached_property
     def _on_the_way(self):
-        data = self._run.data
-        images = "validation" if data is not None and data.validation_examples else None
+        data, images = self._run.data, None
+        if self._run.validation_examples:
+            images = "validation"
         return self._reporter(data and data.to_choose_on(), images=images)
 
     def add(self, checkpoint, metrics):
