@@ -64,8 +64,10 @@ class _Commands(click.Group):
             raise
 
     def shell_complete(self, ctx, incomplete):
-        flags = train.shell_complete(ctx, incomplete) if incomplete.startswith("-") else []
-        return [*super().shell_complete(ctx, incomplete), *flags]
+        completions = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            completions += train.shell_complete(ctx, incomplete)
+        return completions
 
 
 @click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -96,12 +98,7 @@ def main():
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
             print(end="", flush=True)
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption):
-            error.possibilities = meant_by(error)
-        prefix = click.style("estimator_train:", fg="red")
-        lines = getattr(error.__cause__, "lines", [error.format_message()])  # set by errors that need several lines
-        message = "\n".join(printable(" ".join(line.split())) for line in lines)
-        click.echo(f"{prefix} {message}", err=True, color=color)
+        _say_invalid(error, color)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("estimator_train: interrupted", err=True)
@@ -117,7 +114,18 @@ def main():
             raise
         click.echo(f"estimator_train: {unwritten} cannot be written: {error.strerror or error}", err=True)
         sys.exit(1)
-    sys.exit(outcome() if callable(outcome) else outcome)
+    if callable(outcome):
+        outcome = outcome()
+    sys.exit(outcome)
+
+
+def _say_invalid(error, color):
+    if isinstance(error, click.NoSuchOption):
+        error.possibilities = meant_by(error)
+    prefix = click.style("estimator_train:", fg="red")
+    lines = getattr(error.__cause__, "lines", [error.format_message()])  # set by errors that need several lines
+    message = "\n".join(printable(" ".join(line.split())) for line in lines)
+    click.echo(f"{prefix} {message}", err=True, color=color)
 
 
 def _unwritten(error):
@@ -127,4 +135,6 @@ def _unwritten(error):
             click.echo()  # the failed output is lost, so write another line to see whether that fails, too
         except OSError:
             return "standard output"
-    return error.filename or "a file" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return error.filename or "a file"
+    return None

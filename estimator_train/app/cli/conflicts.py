@@ -52,11 +52,11 @@ def check_conflicts(flags: SimpleNamespace, rules: Iterable[Rule]) -> None:
       click.ClickException: the flags break a rule.
     """
     for rule in rules:
-        others = [other for other in rule.others if _is_given(vars(flags), other)]
-        is_broken = bool(others) == isinstance(rule, Excludes) and not isinstance(rule, Replaces)
-        if is_broken and _is_given(vars(flags), rule.flag):
-            named = {"flag": flag_of(rule.flag), "other": flag_of(others[0]) if others else ""}
-            raise click.ClickException(rule.reason.format(**named))
+        if isinstance(rule, Replaces) or not _is_given(vars(flags), rule.flag):
+            continue
+        others = [flag_of(other) for other in rule.others if _is_given(vars(flags), other)]
+        if bool(others) == isinstance(rule, Excludes):
+            raise click.ClickException(rule.reason.format(flag=flag_of(rule.flag), other="".join(others[:1])))
 
 
 def kept(stored: Mapping[str, Any], given: Mapping[str, Any], rules: Iterable[Rule]) -> dict[str, Any]:
@@ -87,7 +87,9 @@ def _remove(flags, names):
 
 def _is_given(flags, name):
     name, has_value, value = name.partition("=")
-    return flags.get(name) == value if has_value else bool(flags.get(name))
+    if has_value:
+        return flags.get(name) == value
+    return bool(flags.get(name))
 
 
 def flag_of(name: str) -> str:

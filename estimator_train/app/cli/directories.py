@@ -20,7 +20,9 @@ def model_dir_of(flags: SimpleNamespace) -> str:
     """Returns the directory that the flags of `train` name, or the default."""
     if flags.model_dir:
         return flags.model_dir
-    return os.path.join("runs", "own" if flags.input_fn else dataset_of(flags))
+    if flags.input_fn:
+        return os.path.join("runs", "own")
+    return os.path.join("runs", dataset_of(flags))
 
 
 def dataset_of(flags: SimpleNamespace) -> str:
@@ -50,9 +52,12 @@ def check_directory(directory: str, flag: str) -> None:
     path = Path(directory)
     for each in (path, *path.parents):
         if os.path.lexists(each) and not os.path.isdir(each):
-            kind = "a file" if os.path.exists(each) else "a link to nowhere"
-            named = f"{flag} {path} is" if each == path else f"{flag} {path}: {each} is"
-            raise click.ClickException(f"{named} {kind}; give a folder")
+            named, kind = f"{flag} {path}", "a link to nowhere"
+            if each != path:
+                named += f": {each}"
+            if os.path.exists(each):
+                kind = "a file"
+            raise click.ClickException(f"{named} is {kind}; give a folder")
     existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if os.path.exists(parent))
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
@@ -79,7 +84,9 @@ def check_place(model_dir: str, is_new: bool) -> None:
     checkpoint = newest_checkpoint(model_dir)
     has_steps = checkpoint is not None and not checkpoint.endswith("-0")
     if is_new and (has_steps or as_path(model_dir, "evaluations.jsonl").exists()):
-        where = f"trained to {checkpoint}" if has_steps else "whose checkpoints are gone"
+        where = "whose checkpoints are gone"
+        if has_steps:
+            where = f"trained to {checkpoint}"
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
 
 

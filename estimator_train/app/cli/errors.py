@@ -96,9 +96,13 @@ def _in_flags(error, not_to_try=()):
         flag = _SPELLED.get(setting.name, "")
         if flag in not_to_try:
             return ""
-        return flag if setting.value is None else f"{flag} {setting.value}"
+        if setting.value is None:
+            return flag
+        return f"{flag} {setting.value}"
 
-    return error.spelled(spell) if isinstance(error, RemediedError) else str(error)
+    if isinstance(error, RemediedError):
+        return error.spelled(spell)
+    return str(error)
 
 
 def _about_input(text):
@@ -116,4 +120,4 @@ def _raised_by_generator(text, tensorflow):
         return None
     places = re.findall(r'File "([^<].*)", line (\d+)', raised[2])  # cloudpickle 3.1.3 hides those of a worker
     own = [f" ({path}, line {line})" for path, line in places if not path.startswith((_PACKAGE, tensorflow))]
-    return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"
+    return f"the input_fn's generator raised {raised[1]}{''.join(own[-1:])}"

@@ -76,8 +76,9 @@ class Directory(Text):
             self.fail(f"{path!a} {reason}.", param, ctx)
         if is_remote(path) or ".." not in path.split(os.sep):
             return path
-        follows_link = os.path.realpath(path) != os.path.realpath(os.path.normpath(path))
-        return absolute(path) if follows_link else path
+        if os.path.realpath(path) == os.path.realpath(os.path.normpath(path)):
+            return path
+        return absolute(path)  # it follows a link
 
     def shell_complete(self, ctx, param, incomplete):
         return [CompletionItem(incomplete, type="dir")]
@@ -90,7 +91,9 @@ class Cache(Directory):
         path = super().convert(value, param, ctx)
         if is_remote(path):
             raise click.ClickException(f"--cache {path}: give a folder on this machine, or memory")
-        return path if path in ("memory", "features") else absolute(path)
+        if path in ("memory", "features"):
+            return path
+        return absolute(path)
 
 
 class Function(Text):
@@ -121,7 +124,9 @@ class Weights(Directory):
 
     def convert(self, value, param, ctx):
         path = super().convert(value, param, ctx)
-        return os.path.abspath(path) if models.is_file(path) else path
+        if models.is_file(path):
+            return os.path.abspath(path)
+        return path
 
     shell_complete = File.shell_complete
 
@@ -131,7 +136,9 @@ class ClassWeights(File):
 
     def convert(self, value, param, ctx):
         value = super().convert(value, param, ctx)
-        return value if value == "balanced" else os.path.abspath(value)
+        if value == "balanced":
+            return value
+        return os.path.abspath(value)
 
 
 class Metric(Text):
@@ -204,7 +211,9 @@ class CountOr(Count):
         return f"N|{self._word}"
 
     def convert(self, value, param, ctx):
-        return value if value == self._word else super().convert(value, param, ctx)
+        if value == self._word:
+            return value
+        return super().convert(value, param, ctx)
 
 
 class Steps(Count):

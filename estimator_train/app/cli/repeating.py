@@ -24,7 +24,8 @@ class RepeatingCommand(cloup.Command):
         path = ctx.params["config"]
         if path is None and ctx.params["resume"]:
             path = run_file.path_in(model_dir_of(types.SimpleNamespace(**ctx.params)))
-            path = path if path.exists() else None
+            if not path.exists():
+                return rest
         if path is None:
             return rest
         given = {

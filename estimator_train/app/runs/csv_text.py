@@ -32,8 +32,12 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def _marked(cell):
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+    if isinstance(cell, str) and _FORMULA.match(cell):
+        return f"'{cell}"
+    return cell
 
 
 def _unmarked(cell):
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+    if _FORMULA.match(cell):
+        return cell.removeprefix("'")
+    return cell

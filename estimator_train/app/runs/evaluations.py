@@ -98,8 +98,9 @@ def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
     """
     own = [entry for entry in evaluations if not entry.get("images")] or evaluations
     by_training = [entry for entry in own if entry.get("name") != "afterwards"]
-    found = by_training or own
-    return found[-1] if found else None
+    if not own:
+        return None
+    return (by_training or own)[-1]
 
 
 def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -124,7 +125,9 @@ def _end_of_torn_line(file):
     if file.seek(0, os.SEEK_END) == 0:
         return b""
     file.seek(-1, os.SEEK_END)
-    return b"" if file.read(1) == b"\n" else b"\n"
+    if file.read(1) == b"\n":
+        return b""
+    return b"\n"
 
 
 def _finite(value):

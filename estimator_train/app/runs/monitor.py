@@ -59,7 +59,9 @@ class Monitor(NamedTuple):
         is_lower, is_higher = bool(words & _LOWER), bool(words & _HIGHER)
         if is_lower == is_higher:
             raise ValueError(f"is a lower or a higher {text} better? Give {text}:min or {text}:max")
-        return cls(text, "min" if is_lower else "max")
+        if is_lower:
+            return cls(text, "min")
+        return cls(text, "max")
 
     def check(self, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
         """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.

@@ -31,8 +31,7 @@ def obstacle_in(directory: Path | RemotePath) -> str | None:
     for path in [*(directory / name for name in _FILES), *directory.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
             return f"{path} is not a file, but a run keeps a file of that name; move it elsewhere"
-    link = None if is_remote(directory) else _link_outwards(directory)
-    if link:
+    if link := _link_outwards(directory):
         return f"{link} is a link that leads out of the run; remove it"
     for path in (directory / name for name in _DIRECTORIES):
         if path.exists() and not path.is_dir():
@@ -42,6 +41,8 @@ def obstacle_in(directory: Path | RemotePath) -> str | None:
 
 def _link_outwards(directory):
     """Returns what a run writes in `directory` and what is a link to a place outside; None if nothing is."""
+    if is_remote(directory):
+        return None
     inside = os.path.realpath(directory) + os.sep
     names = ("evaluations.jsonl", "training.lock", "learning_rate.png", "images", *_DIRECTORIES)
     patterns = ("export/*", "images/*", "*_temp*")

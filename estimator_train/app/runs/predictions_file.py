@@ -96,7 +96,9 @@ def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
 def image_paths(data: Any) -> list[str]:
     """Returns the paths of the evaluation images in order; empty without a dataset of image files."""
     paths = data and data.image_paths()
-    return sorted(paths["eval"]) if paths else []
+    if not paths:
+        return []
+    return sorted(paths["eval"])
 
 
 def image_names(data: Any) -> list[str]:
@@ -113,5 +115,8 @@ def _endings(paths: Iterable[Path], parts: int = 2) -> dict[Path, str]:
         by_ending.setdefault(os.path.join(*path.parts[-parts:]), []).append(path)
     endings: dict[Path, str] = {}
     for ending, same in by_ending.items():
-        endings |= {same[0]: ending} if len(same) == 1 else _endings(same, parts + 1)
+        if len(same) == 1:
+            endings[same[0]] = ending
+        else:
+            endings |= _endings(same, parts + 1)
     return endings

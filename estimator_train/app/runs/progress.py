@@ -29,13 +29,15 @@ def progress_of(model_dir: str | os.PathLike[str]) -> Progress | None:
     if not path.exists():
         return None
     stored = run_file.read(path)
-    data = stored.get("data")
-    examples = data.get("train") if isinstance(data, dict) else None
-    numbers = [stored.get("last_step"), stored.get("batches_per_step"), examples, stored.get("first_step", 0)]
+    if not isinstance(stored.get("data"), dict):
+        return None
+    numbers = [stored.get("last_step"), stored.get("batches_per_step"), stored["data"].get("train")]
+    numbers.append(stored.get("first_step", 0))
     integers = [number for number in numbers if type(number) is int]
     if len(integers) < len(numbers):
         return None
     progress = Progress(*integers)
-    if min(progress[:3]) < 1 or progress.last_step * progress.batches_per_step > _MOST_STEPS:
+    last_batch = progress.last_step * progress.batches_per_step
+    if min(progress[:3]) < 1 or max(last_batch, abs(progress.first_step)) > _MOST_STEPS:
         return None
-    return progress if abs(progress.first_step) <= _MOST_STEPS else None
+    return progress

@@ -36,15 +36,18 @@ def provenance(strategy):
 def _devices(strategy):
     """Returns the devices of the replicas, with the model of each GPU."""
     gpus = tf.config.get_visible_devices("GPU")
-    names = strategy.extended.worker_devices if strategy else ["/device:GPU:0" if gpus else "/device:CPU:0"]
-    specs = [tf.DeviceSpec.from_string(name) for name in names]
-    kinds = [
-        tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")
-        if spec.device_type == "GPU"
-        else platform.machine()
-        for spec in specs
-    ]
-    return [f"{spec.device_type}:{spec.device_index} {kind}".rstrip() for spec, kind in zip(specs, kinds, strict=True)]
+    names = ["/device:CPU:0"]
+    if strategy:
+        names = strategy.extended.worker_devices
+    elif gpus:
+        names = ["/device:GPU:0"]
+    devices = []
+    for spec in map(tf.DeviceSpec.from_string, names):
+        kind = platform.machine()
+        if spec.device_type == "GPU":
+            kind = tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")
+        devices.append(f"{spec.device_type}:{spec.device_index} {kind}".rstrip())
+    return devices
 
 
 def _git_commit():
@@ -62,7 +65,9 @@ def _git_commit():
     without = [part for name in filters for part in ("-c", f"{name}=")]
     programs_off = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"]
     differs = _git(*without, "diff", "--quiet", *programs_off, "HEAD").returncode == 1
-    return f"{commit}-dirty" if differs else commit
+    if differs:
+        return f"{commit}-dirty"
+    return commit
 
 
 def _git(*arguments):

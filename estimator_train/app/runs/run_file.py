@@ -51,12 +51,11 @@ def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
     """Returns the name of the newest checkpoint in `model_dir`, or None; TensorFlow checks later that it is intact."""
     directory = as_path(model_dir)
     state = directory / "checkpoint"
-    text = state.read_text(errors="replace") if state.is_file() else ""
-    named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
-    if named:
-        return Path(named.group(1)).name
-    names = checkpoints_in(model_dir)
-    return names[-1] if names else None
+    if state.is_file():
+        text = state.read_text(errors="replace")
+        if named := re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE):
+            return Path(named.group(1)).name
+    return next(reversed(checkpoints_in(model_dir)), None)
 
 
 def newest_step(model_dir: str | os.PathLike[str]) -> int:
@@ -68,7 +67,9 @@ def newest_step(model_dir: str | os.PathLike[str]) -> int:
 def checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
     """Returns the names of the checkpoints in `model_dir`, the oldest first; none if there is no such directory."""
     directory = as_path(model_dir)
-    return checkpoints_among(path.name for path in directory.iterdir()) if directory.is_dir() else []
+    if not directory.is_dir():
+        return []
+    return checkpoints_among(path.name for path in directory.iterdir())
 
 
 def best_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
@@ -81,5 +82,9 @@ def best_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
 def metrics_of_best(checkpoint: str) -> dict[str, Any]:
     """Returns the metrics that `BestCheckpointExporter` has saved beside its checkpoint; empty if they are damaged."""
     path = as_path(f"{checkpoint}.eval_result.json")
-    metrics = parsed(path.read_bytes()) if path.is_file() else None
-    return metrics if isinstance(metrics, dict) else {}
+    if not path.is_file():
+        return {}
+    metrics = parsed(path.read_bytes())
+    if not isinstance(metrics, dict):
+        return {}
+    return metrics

@@ -92,7 +92,9 @@ class StoredRun:
     @property
     def kept(self) -> str | None:
         """Path prefix of the checkpoint that evaluate, predict and export use: the best if kept, or the newest."""
-        return (self.best if self.keeps_best else None) or self.newest
+        if self.keeps_best and self.best:
+            return self.best
+        return self.newest
 
     @property
     def best_step(self) -> int | None:
@@ -137,8 +139,9 @@ class StoredRun:
         timing = parsed(path.read_bytes())
         if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), (*NUMBER, type(None))) for name in _TIMES):
             sessions = timing.get("sessions")
-            whole = [each for each in sessions if _is_session(each)] if isinstance(sessions, list) else []
-            return timing | {"sessions": whole}
+            if not isinstance(sessions, list):
+                sessions = []
+            return timing | {"sessions": [each for each in sessions if _is_session(each)]}
         log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
         return None
 
@@ -173,7 +176,9 @@ class StoredRun:
         from estimator_train._engine import checkpoints
 
         newest = self.newest
-        shapes = checkpoints.reader_of(newest).get_variable_to_shape_map() if newest else {}
+        if newest is None:
+            return None
+        shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
         of_layers = [shape for name, shape in shapes.items() if name.startswith("layer") and _SLOT not in name]
         return sum(math.prod(shape) for shape in of_layers) or None
 

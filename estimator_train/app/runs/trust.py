@@ -65,7 +65,9 @@ def _fetched(settings):
     dataset, data_dir = settings.get("dataset"), settings.get("data_dir")
     if dataset in (None, datasets.NAMES[0]) or not hasattr(datasets.named(dataset), "is_here"):
         return []
-    return [absolute(data_dir) if data_dir else f"the download of {dataset}"]
+    if data_dir:
+        return [absolute(data_dir)]
+    return [f"the download of {dataset}"]
 
 
 def _is_here(settings):

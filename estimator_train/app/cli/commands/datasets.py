@@ -10,6 +10,8 @@ from estimator_train.app import datasets as data_sets
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory
 
+_YES = {True: "yes", False: "no"}
+
 
 @click.group(invoke_without_command=True)
 @click.pass_context
@@ -44,5 +46,7 @@ def download(name, data_dir):
 
 
 def _row(name, module):
-    needs_files = not hasattr(module, "is_here") or name in ("tfds:NAME", "hf:NAME")
-    return [name, *module.ABOUT, "" if needs_files else "yes" if module.is_here() else "no"]
+    is_here = ""
+    if hasattr(module, "is_here") and name not in ("tfds:NAME", "hf:NAME"):
+        is_here = _YES[module.is_here()]
+    return [name, *module.ABOUT, is_here]

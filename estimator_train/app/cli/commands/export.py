@@ -66,18 +66,11 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     """
     run, settings = open_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(run, checkpoint)
-    if is_remote(out):
-        raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")
-    check_directory(out, "--out")
-    if file_format == "onnx":
-        with one_line_errors():
-            for module in ("tf2onnx", "onnxruntime"):
-                check_installed(module, "tf2onnx onnxruntime")
-    data = data_of_run(run, settings, trust_run) if file_format in _CONVERTED else None
-    targets = [Path(out, name) for name in _FILES.get(file_format, ())]
-    for target in targets:
-        if os.path.lexists(target):
-            raise click.ClickException(f"--out {out}: {target} already exists; remove it, or give another folder")
+    _check_out(out, file_format)
+    data = None
+    if file_format in _CONVERTED:
+        data = data_of_run(run, settings, trust_run)
+    targets = _targets(out, file_format)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, export
@@ -96,6 +89,25 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
             return
         target = export.export_keras(settings, load_training(model_dir), checkpoint, file_format, targets)
     click.echo(f"{exported} as {target}")
+
+
+def _check_out(out, file_format):
+    if is_remote(out):
+        raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")
+    check_directory(out, "--out")
+    if file_format == "onnx":
+        with one_line_errors():
+            for module in ("tf2onnx", "onnxruntime"):
+                check_installed(module, "tf2onnx onnxruntime")
+
+
+def _targets(out, file_format):
+    """Returns the paths that a file of that format may get in `out`, none of which may exist."""
+    targets = [Path(out, name) for name in _FILES.get(file_format, ())]
+    for target in targets:
+        if os.path.lexists(target):
+            raise click.ClickException(f"--out {out}: {target} already exists; remove it, or give another folder")
+    return targets
 
 
 def _docker(base):

@@ -73,9 +73,11 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
         cluster.setdefault(job, []).append(address)
     if logs:
         os.makedirs(logs, exist_ok=True)
+    if evaluator:  # which is not part of the cluster
+        tasks.append(("evaluator", 0))
     processes = {}
     try:
-        for job, index in [*tasks, *([("evaluator", 0)] if evaluator else [])]:
+        for job, index in tasks:
             processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
         return _wait(processes)
     finally:
@@ -141,7 +143,8 @@ def _wait(processes):
         for name, process in list(running.items()):
             code = process.poll()
             if code:
-                code = 128 - code if code < 0 else code  # a shell's exit code for a signal
+                if code < 0:
+                    code = 128 - code  # a shell's exit code for a signal
                 click.echo(f"estimator_train: {name} failed with exit code {code}; stopping the others", err=True)
                 return code
             if code == 0:

@@ -40,11 +40,14 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
     tf.estimator, tf.compat.v1.estimator and tensorflow_estimator, and tf.keras is tf_keras.
     """
     # As python does: the script's directory comes first on the path, or, for a module, the current directory.
-    sys.path[0] = str(Path.cwd() if is_module else Path(script).resolve().parent)
-    if is_module and importlib.util.find_spec(script.partition(".")[0]) is None:
-        raise click.ClickException(f"No module named {script}")
-    if not is_module and not Path(script).is_file():
-        raise click.ClickException(f"{script}: there is no such script")
+    if is_module:
+        sys.path[0] = str(Path.cwd())
+        if importlib.util.find_spec(script.partition(".")[0]) is None:
+            raise click.ClickException(f"No module named {script}")
+    else:
+        sys.path[0] = str(Path(script).resolve().parent)
+        if not Path(script).is_file():
+            raise click.ClickException(f"{script}: there is no such script")
     if gpus or replicas:
         from estimator_train.app.cli.run import devices  # imports TensorFlow
 
@@ -57,15 +60,15 @@ def _start(is_module, script, tf1, replicas):
     from estimator_train.compat import doctor
 
     doctor.watch(replicas)
+    with_tf1 = None
     if tf1:
         from estimator_train.compat.tf1 import install
     else:
         from estimator_train.compat.drop_in import install
+
+        with_tf1 = f"estimator_train run --tf1 {'-m ' * is_module}{script}"
     install()
-    with_tf1 = f"estimator_train run --tf1 {'-m ' if is_module else ''}{script}"
-    sys.excepthook = functools.partial(
-        _show, sys.excepthook, functools.partial(doctor.remedy, command=with_tf1 if not tf1 else None)
-    )
+    sys.excepthook = functools.partial(_show, sys.excepthook, functools.partial(doctor.remedy, command=with_tf1))
     interruption.handle_sigterm()
     try:
         if is_module:

@@ -88,7 +88,9 @@ class CollectPredictions(v1.train.SessionRunHook):
 
         They have the `monitor.METRICS` of the task, too.
         """
-        return add_metrics(estimator, self._metric_fn) if self._keeps else estimator
+        if not self._keeps:
+            return estimator
+        return add_metrics(estimator, self._metric_fn)
 
     def evaluation(self, metrics):
         """Returns the `Evaluation` that has just produced `metrics`."""
@@ -131,8 +133,9 @@ class CollectPredictions(v1.train.SessionRunHook):
         """Returns (labels, outputs, result) of all examples; see `Evaluation`."""
         if self._examples is None:
             labels, outputs = self._all_batches()
-            module = tasks.named(self._task, self._thresholds)
-            result = None if labels is None else module.result(self._class_names, labels, outputs)
+            result = None
+            if labels is not None:
+                result = tasks.named(self._task, self._thresholds).result(self._class_names, labels, outputs)
             self._examples = labels, outputs, result
         return self._examples
 

@@ -7,6 +7,7 @@ import os
 import click
 
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.messages import listed
 from estimator_train.app.cli.run import evaluation
 from estimator_train.app.runs import thresholds
 
@@ -20,13 +21,14 @@ def choose(settings, data, model_dir, checkpoint):
         raise click.ClickException("--choose-thresholds needs a probability for each label")
     labels, outputs = evaluated.labels, evaluated.outputs
     values = thresholds.choose(settings.class_names, labels, outputs)
-    images = "validation" if data.validation_examples else "evaluation"
+    images = "evaluation"
+    if data.validation_examples:
+        images = "validation"
     chosen = thresholds.Thresholds(values, os.path.basename(checkpoint), images, len(labels))
     with one_line_errors():
         thresholds.write(model_dir, chosen)
-    shown = [f"{name} {value:.4f}" for name, value in values.items()]
-    listed = ", ".join([*shown[:_SHOWN], "…"] if len(shown) > _SHOWN else shown)
-    _say(f"the thresholds of the best {thresholds.CRITERION} are {listed}, kept in {_file(model_dir)}", chosen)
+    shown = listed([f"{name} {value:.4f}" for name, value in values.items()])
+    _say(f"the thresholds of the best {thresholds.CRITERION} are {shown}, kept in {_file(model_dir)}", chosen)
     if unseen := [name for name, each in evaluated.result.labels.items() if not each.support]:
         more = f" and {len(unseen) - _SHOWN} more" if len(unseen) > _SHOWN else ""
         click.echo(f"no image has {', '.join(unseen[:_SHOWN])}{more}: the threshold remains 0.5", err=True)
@@ -55,8 +57,10 @@ def kept(settings, model_dir, checkpoint):
 
 def _say(text, chosen):
     """Says a text, and which images have chosen the thresholds."""
-    judged = "" if chosen.images == "validation" else ", on which the numbers are therefore too good"
-    click.echo(f"{text}, chosen on {chosen.examples} {chosen.images} images{judged}", err=True)
+    text += f", chosen on {chosen.examples} {chosen.images} images"
+    if chosen.images != "validation":
+        text += ", on which the numbers are therefore too good"
+    click.echo(text, err=True)
 
 
 def _file(model_dir):

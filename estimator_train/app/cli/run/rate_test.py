@@ -29,7 +29,9 @@ def find_learning_rate(run):
         )
         model = build_model(settings, training)
         train_input_fn = build_train_input_fn(settings, run.data, training)
-        hooks = [] if is_quiet else [ProgressHook()]
+        hooks = []
+        if not is_quiet:
+            hooks.append(ProgressHook())
         test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=run.last_step, hooks=hooks)
         path = as_path(run.model_dir, "learning_rate.png")
         path.parent.mkdir(parents=True, exist_ok=True)
