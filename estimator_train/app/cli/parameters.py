@@ -243,20 +243,7 @@ class Number(click.FloatRange):
 class Augmentations(Text):
     """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
-    NAMES = (
-        "flip",
-        "rotate",
-        "zoom",
-        "shift",
-        "brightness",
-        "contrast",
-        "cutout",
-        "mixup",
-        "crop",
-        "cutmix",
-        "light",
-        "medium",
-    )
+    NAMES = tuple("flip rotate zoom shift brightness contrast cutout mixup crop cutmix light medium".split())
 
     def __init__(self):
         super().__init__("NAMES")

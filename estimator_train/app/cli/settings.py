@@ -169,7 +169,9 @@ class Settings:
 
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""
-        phases = parse_phases(self.phases) if self.phases else ()
+        if not self.phases:
+            return []
+        phases = parse_phases(self.phases)
         return [(dataclasses.replace(self, freeze=phase.freeze, phases=None), phase) for phase in phases]
 
     def filled_by(self, data):
@@ -193,7 +195,9 @@ class Settings:
         """
         if not self.dataset:
             return None
-        options = {"split": self.split} if self.split else {}
+        options = {}
+        if self.split:
+            options["split"] = self.split
         if self.task != "classification":
             options["task"] = self.task
         if not draw and self.dataset == datasets.NAMES[0]:
@@ -205,7 +209,9 @@ class Settings:
                 self.dataset, self.data_dir, limit=self.limit, limit_seed=self.seed or 0, **options
             )
             check_class_names(data.class_names)
-            return data if self.validation is None else self.holding_out(data)
+            if self.validation is None:
+                return data
+            return self.holding_out(data)
 
     def holding_out(self, data):
         """Returns the dataset with the share `validation` of its training examples held out, by patient with `split`.
@@ -371,9 +377,12 @@ RULES = rules_of(*TABLE)
 
 def optimization_of(settings: Settings, training: Training | None = None) -> Optimization:
     """Returns the `Optimization` of a run; without `training`, only the parts that evaluation needs, too."""
-    given = dataclasses.asdict(settings) | (dataclasses.asdict(training) if training else {})
+    given, factor = dataclasses.asdict(settings), 1
+    if training:
+        given |= dataclasses.asdict(training)
+        if training.scale_learning_rate:
+            factor = training.num_replicas
     names = given.keys() & {field.name for field in dataclasses.fields(Optimization)}
-    factor = training.num_replicas if training and training.scale_learning_rate else 1
     return Optimization(**{name: given[name] for name in names}, learning_rate_factor=factor)
 
 

@@ -31,7 +31,11 @@ _UNSEEN = (
 
 def verbosity_of(flags):
     """Returns the verbosity that --quiet and --verbose ask for: "quiet", "normal" or "verbose"."""
-    return "quiet" if flags.quiet else "verbose" if flags.verbose else "normal"
+    if flags.quiet:
+        return "quiet"
+    if flags.verbose:
+        return "verbose"
+    return "normal"
 
 
 @contextlib.contextmanager

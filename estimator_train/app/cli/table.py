@@ -122,11 +122,11 @@ def options(*tables: type) -> Callable[[Any], Any]:
 
 def lines_of(values: Any) -> dict[str, str]:
     """Returns {line of the plan: text} for the settings of a dataclass that have a value."""
-    return {
-        line: text_of(value)
-        for name, each, value in _present(values)
-        if (line := name if each.plan is None else each.plan)
-    }
+    lines = {}
+    for name, each, value in _present(values):
+        if each.plan != "":
+            lines[each.plan or name] = text_of(value)
+    return lines
 
 
 def phrases_of(values: Any, line: str) -> list[str]:
@@ -144,6 +144,12 @@ def _present(values):
 
 def text_of(value: Any) -> str:
     """Returns the value of a setting as the plan and errors say it, such as 24x32 for a size."""
+    if value is None:
+        return "its default"
     if not isinstance(value, tuple):
-        return "its default" if value is None else str(value)
-    return ("x" if isinstance(value[0], int) else ", ").join(map(str, value)) if value else "none"
+        return str(value)
+    if not value:
+        return "none"
+    if isinstance(value[0], int):
+        return "x".join(map(str, value))
+    return ", ".join(map(str, value))

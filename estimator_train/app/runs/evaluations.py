@@ -59,12 +59,7 @@ def append(
     entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
     if result is not None:
         entry[result.task] = result.to_json()
-    line = json.dumps(entry).encode() + b"\n"
-    path = as_path(model_dir, NAME)
-    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
-        write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
-    else:
-        _append(path, line)
+    _append(as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n")
     return entry
 
 
@@ -113,9 +108,13 @@ def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _append(path, line):
-    with open(
-        path, "ab+", buffering=0, opener=no_link
-    ) as file:  # unbuffered: a single write keeps the lines of several processes apart
+    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
+        if path.exists():
+            line = path.read_bytes() + line
+        write_whole(path, line)
+        return
+    # Unbuffered: a single write keeps the lines of several processes apart.
+    with open(path, "ab+", buffering=0, opener=no_link) as file:
         file.write(_end_of_torn_line(file) + line)
         os.fsync(file.fileno())
 

@@ -134,9 +134,8 @@ def timing_of_run(flags, steps, model_dir):
     The process is killed once training has finished, to save the time of the final evaluation.
     """
     timing_file, errors_file = Path(model_dir, "run", "timing.json"), Path(model_dir, "errors")
-    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--model-dir", str(timing_file.parent)]
     with errors_file.open("w") as errors:
-        process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.DEVNULL, stderr=errors)
+        process = _start(flags, timing_file.parent, errors)
     try:
         while process.poll() is None and _steps(timing_file) < steps:  # training may have several parts
             time.sleep(_POLL_SECS)
@@ -153,6 +152,11 @@ def timing_of_run(flags, steps, model_dir):
             f"{shlex.join(flags)} ended with its first step, which is warm-up; give it more data"
         )
     return timing
+
+
+def _start(flags, model_dir, errors):
+    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--model-dir", str(model_dir), "--quiet"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
 
 
 def _steps(path):

@@ -63,14 +63,10 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
             "evaluations during training need a task of type evaluator; add --evaluator in front of the --, or leave "
             "out --evaluate-every"
         )
-    tasks = [
-        ("chief", 0),
-        *(("worker", index) for index in range(workers - 1)),
-        *(("ps", index) for index in range(ps)),
-    ]
-    cluster = {}
-    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
-        cluster.setdefault(job, []).append(address)
+    tasks = [("chief", 0)]
+    tasks += [("worker", index) for index in range(workers - 1)]
+    tasks += [("ps", index) for index in range(ps)]
+    cluster = _cluster_of(tasks)
     if logs:
         os.makedirs(logs, exist_ok=True)
     if evaluator:  # which is not part of the cluster
@@ -82,6 +78,14 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
         return _wait(processes)
     finally:
         _stop(processes.values(), grace_period)
+
+
+def _cluster_of(tasks):
+    """Returns the cluster of TF_CONFIG: a list of addresses for each job."""
+    cluster = {}
+    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
+        cluster.setdefault(job, []).append(address)
+    return cluster
 
 
 def free_addresses(count):

@@ -21,7 +21,17 @@ def predict(settings, model_dir, checkpoint, paths):
     A bar shows the progress on a terminal.
     """
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    decoded = []
+    decoded, predictions = [], []
+    input_fn = _input_fn(paths, settings, decoded)
+    with run_errors(), tqdm.tqdm(total=len(paths), unit="image", leave=False, disable=None) as progress:
+        for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint):
+            predictions.append(_outputs(prediction, settings))
+            progress.update()
+    return dict(zip(decoded, predictions, strict=True))
+
+
+def _input_fn(paths, settings, decoded):
+    """Returns an input_fn of the images that can be decoded, whose paths it adds to the list `decoded`."""
 
     def load(paths):
         images, places = decode_files(paths, settings.image_size, **settings.decoding)
@@ -37,12 +47,7 @@ def predict(settings, model_dir, checkpoint, paths):
         batches = batches.filter(lambda _, paths: tf.ensure_shape(tf.numpy_function(note, [paths], tf.bool), ()))
         return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
 
-    predictions = []
-    with run_errors(), tqdm.tqdm(total=len(paths), unit="image", leave=False, disable=None) as progress:
-        for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint):
-            predictions.append(_outputs(prediction, settings))
-            progress.update()
-    return dict(zip(decoded, predictions, strict=True))
+    return input_fn
 
 
 def fault(path):
@@ -55,9 +60,8 @@ def _outputs(prediction, settings):
     number = len(settings.class_names)
     values, *others = prediction.values()
     if others or values.shape != (number or 1,):
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in prediction.items())
-        raise click.ClickException(
-            f"the model gives {shapes} for an image, and predict needs "
-            + (f"one probability for each of the {number} classes or labels" if number else "one number")
-        )
+        shapes, needed = ", ".join(f"{name} {value.shape}" for name, value in prediction.items()), "one number"
+        if number:
+            needed = f"one probability for each of the {number} classes or labels"
+        raise click.ClickException(f"the model gives {shapes} for an image, and predict needs {needed}")
     return values

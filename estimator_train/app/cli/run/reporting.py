@@ -56,8 +56,9 @@ class Reporter:
     def write(self):
         """Writes the report of the last evaluation added, and returns its path."""
         _, labels, outputs, _ = self._last
-        numbers = (labels[:, 0], outputs[:, 0]) if self._settings.task == "regression" and labels is not None else None
-        mistakes, note = self._mistakes(), None
+        numbers, note, mistakes = None, None, self._mistakes()
+        if self._settings.task == "regression" and labels is not None:
+            numbers = labels[:, 0], outputs[:, 0]
         if mistakes and self._settings.task == "classification":
             try:
                 mistakes = self._with_heat(mistakes)
@@ -104,13 +105,19 @@ class Reporter:
             self._samples = _images(self._settings, self._data, spread)
         captions = [self._caption(index) for index in self._samples]
         images["samples"] = plots.samples(plots.LIGHT, list(self._samples.values()), captions)
-        name = self._about["name"]
-        image_events.write_images(os.path.join(self._model_dir, f"eval_{name}" if name else "eval"), step, images)
+        folder = "eval"
+        if self._about["name"]:
+            folder += f"_{self._about['name']}"
+        image_events.write_images(os.path.join(self._model_dir, folder), step, images)
 
     def _caption(self, index):
         true, predicted, probability = self._read(index)
-        prediction = tasks.short(predicted) + (f" {probability:.2f}" if probability is not None else "")
-        return prediction if predicted == true else f"{prediction}\nis {tasks.short(true)}"
+        caption = tasks.short(predicted)
+        if probability is not None:
+            caption += f" {probability:.2f}"
+        if predicted != true:
+            caption += f"\nis {tasks.short(true)}"
+        return caption
 
     def _read(self, index):
         """Returns (true value, prediction, probability of a predicted class or None) of an example."""

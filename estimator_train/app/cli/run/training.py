@@ -399,15 +399,19 @@ def _say_result(job, result, timing, report):
         job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     job.say(f"the report is {report}")
     if result.kept:
-        value = f"{run_file.metrics_of_best(result.kept)[monitor.metric]:.4f}"
-        if run.validation_examples:
-            value += f" on the {run.validation_examples} validation images"
-        job.say(
-            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {value}"
-            "; evaluate, predict and export use it, or the last one with --checkpoint latest"
-        )
+        job.say(_kept_line(run, result.kept, monitor.metric))
     checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
     click.secho(metrics_line(checkpoint, result.metrics, _unmonitored(run)), bold=True)
+
+
+def _kept_line(run, checkpoint, metric):
+    value = f"{run_file.metrics_of_best(checkpoint)[metric]:.4f}"
+    if run.validation_examples:
+        value += f" on the {run.validation_examples} validation images"
+    return (
+        f"the best checkpoint is kept as {checkpoint}, with the {metric} {value}; evaluate, predict and export use it, "
+        "or the last one with --checkpoint latest"
+    )
 
 
 def _unmonitored(run):
