@@ -243,7 +243,20 @@ class Number(click.FloatRange):
 class Augmentations(Text):
     """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
-    NAMES = tuple("flip rotate zoom shift brightness contrast cutout mixup crop cutmix light medium".split())
+    NAMES = (
+        "flip",
+        "rotate",
+        "zoom",
+        "shift",
+        "brightness",
+        "contrast",
+        "cutout",
+        "mixup",
+        "crop",
+        "cutmix",
+        "light",
+        "medium",
+    )
 
     def __init__(self):
         super().__init__("NAMES")

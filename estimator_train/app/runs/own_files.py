@@ -8,9 +8,17 @@ from pathlib import Path
 from estimator_train._engine.host.paths import RemotePath, is_remote
 
 _FILES = (
-    "run.json timing.json evaluations.jsonl predictions.csv thresholds.json metrics.csv loggers.json checkpoint "
-    "graph.pbtxt report/report.html"
-).split()
+    "run.json",
+    "timing.json",
+    "evaluations.jsonl",
+    "predictions.csv",
+    "thresholds.json",
+    "metrics.csv",
+    "loggers.json",
+    "checkpoint",
+    "graph.pbtxt",
+    "report/report.html",
+)
 _DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export")
 
 
