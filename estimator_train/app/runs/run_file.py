@@ -58,10 +58,15 @@ def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
     return next(reversed(checkpoints_in(model_dir)), None)
 
 
+def step_of(checkpoint: str) -> int | None:
+    """Returns the global step in the name or the path prefix of a checkpoint, or None if it has another name."""
+    _, _, step = checkpoint.rpartition("-")
+    return int(step) if step.isdecimal() else None
+
+
 def newest_step(model_dir: str | os.PathLike[str]) -> int:
     """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
-    name = newest_checkpoint(model_dir)
-    return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
+    return step_of(newest_checkpoint(model_dir) or "") or 0
 
 
 def checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:

@@ -99,8 +99,7 @@ class StoredRun:
     @property
     def best_step(self) -> int | None:
         """Global step of the best checkpoint, or None."""
-        _, _, step = (self.best or "").rpartition("-")
-        return int(step) if step.isdecimal() else None
+        return run_file.step_of(self.best or "")
 
     @property
     def evaluations(self) -> list[dict[str, Any]]:
