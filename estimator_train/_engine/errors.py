@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from estimator_train._engine.cluster.synchronous import explaining_lost_worker
-from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.session.out_of_memory import explaining_oom
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from estimator_train._engine.cluster.synchronous import LostWorkerError
 from estimator_train._engine.errors import explaining_errors
-from estimator_train._engine.session.full_disk import FullDiskError
+from estimator_train._engine.host.full_disk import FullDiskError
 
 
 class Workers(tf.distribute.MultiWorkerMirroredStrategy):

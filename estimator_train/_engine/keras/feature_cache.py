@@ -20,11 +20,11 @@ from estimator_train._engine.host.array_store import Column, free_bytes, read_ma
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
 from estimator_train._engine.keras.protocols import FrozenPart
 from estimator_train._engine.run_config import RunConfig
-from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.types import Nest, Params, Strategy
 
 log = tf.get_logger()

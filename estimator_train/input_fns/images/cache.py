@@ -22,9 +22,9 @@ from tqdm import tqdm
 from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.files import size_and_time, write_whole
+from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.host_memory import aligned_empty
 from estimator_train._engine.remedies import RemediedError, Setting
-from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.input_fns.images.decoding import decoded, numbered
 from estimator_train.input_fns.images.faults import fault_of_file

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from estimator_train._engine.host import array_store
+from estimator_train._engine.host.full_disk import FullDiskError
 from estimator_train._engine.input_fns.frozen_features import frozen_features
 from estimator_train._engine.keras import feature_cache
 from estimator_train._engine.keras.feature_cache import columns_of
-from estimator_train._engine.session.full_disk import FullDiskError
 
 
 class Examples:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_train._engine.host import array_store
-from estimator_train._engine.session.full_disk import FullDiskError
+from estimator_train._engine.host.full_disk import FullDiskError
 from estimator_train.input_fns import image_files
 from estimator_train.input_fns.images import cache as cache_module
 

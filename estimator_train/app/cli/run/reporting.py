@@ -10,7 +10,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
-from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep

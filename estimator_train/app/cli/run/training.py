@@ -18,9 +18,9 @@ import tqdm
 from estimator_train import distribution
 from estimator_train._engine import checkpoints
 from estimator_train._engine.cluster import synchronous
+from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
-from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
 from estimator_train.app.cli.plan import judging

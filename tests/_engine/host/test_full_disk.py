@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train._engine.session.full_disk import FullDiskError, explaining_full_disk
+from estimator_train._engine.host.full_disk import FullDiskError, explaining_full_disk
 from estimator_train._engine.session.out_of_memory import explaining_oom
 
 LINE = r"the disk of {} is full, a file did not fit: [\d,.]+ MB of [\d,.]+ MB are free without it; free some space, .*"
