@@ -7,12 +7,10 @@ import os
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets import tfds
-from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset
 from estimator_train.app.datasets.images import open_directory
 
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
-
-_IMAGE_SIZE = (224, 224)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -26,10 +24,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """
     if data_dir is None or _is_prepared(data_dir):
         data = tfds.open_prepared("cats_vs_dogs", data_dir)
-        return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=_IMAGE_SIZE)
-    return open_directory(
-        data_dir, name="cats_vs_dogs", default_model="mobilenet_v2", default_epochs=2, image_size=_IMAGE_SIZE
-    )
+        return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=PHOTOGRAPHS["image_size"])
+    return open_directory(data_dir, name="cats_vs_dogs", **PHOTOGRAPHS)
 
 
 def _is_prepared(directory):

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
-from estimator_train.app.datasets.dataset import About, Dataset, default_settings
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -108,9 +108,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no folder {directory}")
     package = _package("hf")
-    is_saved = any((directory / name).exists() for name in ("dataset_dict.json", "state.json"))
+    load = package.load_dataset
+    if any((directory / name).exists() for name in ("dataset_dict.json", "state.json")):
+        load = package.load_from_disk
     try:
-        splits = package.load_from_disk(str(directory)) if is_saved else package.load_dataset(str(directory))
+        splits = load(str(directory))
     except Exception as error:  # its file readers raise errors of many classes
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"{directory} cannot be loaded ({type(error).__name__}: {reason})") from error
@@ -137,33 +139,18 @@ def open_splits(name: str, splits: Any) -> Dataset:
     if len(images) != 1 or len(labels) != 1:
         raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
     (image,), (label,) = images, labels
-    sides = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0]
-    if not sides:
-        parts = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
-        train, evaluated = parts["train"], parts["test"]
-    else:
-        train, evaluated = splits["train"], splits[sides[0]]
+    held_out = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0][:2]
+    if not held_out:
+        splits = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
+        held_out = ["test"]
     class_names = tuple(columns[label].names)
-    train, evaluated, *validation = (
-        HfSplit(
-            class_names=class_names,
-            rows=part.cast_column(image, package.Image(decode=False)),
-            image=image,
-            labels=np.array(part[label]),
-        )
-        for part in (train, evaluated, *(splits[side] for side in sides[1:2]))
-    )
-    with Image.open(io.BytesIO(_encoded(train.rows, image, np.array([0]))[0])) as first:
+    parts = {}
+    for side in ("train", *held_out):
+        rows = splits[side].cast_column(image, package.Image(decode=False))
+        parts[side] = HfSplit(class_names=class_names, rows=rows, image=image, labels=np.array(splits[side][label]))
+    with Image.open(io.BytesIO(_encoded(parts["train"].rows, image, np.array([0]))[0])) as first:
         width, height = first.size
-    return Dataset(
-        name=name,
-        class_names=class_names,
-        **default_settings(height, width),
-        train=train,
-        eval=evaluated,
-        validation=validation[0] if validation else None,
-        validation_name=sides[1] if validation else "",
-    )
+    return Dataset(name=name, class_names=class_names, **default_settings(height, width), **sides(parts))
 
 
 def _encoded(split, column, rows):

@@ -44,7 +44,9 @@ class ImageArrays(Part):
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
-        images = self.images if self.images.ndim == 4 else self.images[..., np.newaxis]
+        images = self.images
+        if images.ndim == 3:
+            images = images[..., np.newaxis]
         to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
         return MappedBatches(input_fns.arrays(images, self.labels, **options), to_input)
 
@@ -73,20 +75,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     arrays = _read(path)
     for side in ("train", "test"):
         _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
-    labels = {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test")}  # tf.one_hot takes no uint64
-    number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
-    if number > _MOST_CLASSES:
-        raise ValueError(f"{path}: y_train or y_test has class {number - 1}; number the classes from 0")
-    if arrays.get("class_names", np.arange(1)).ndim != 1:
-        raise ValueError(f"{path}: class_names must have shape (n,), got {arrays['class_names'].shape}")
-    class_names = tuple(map(str, arrays.get("class_names", range(number))))
-    if len(class_names) < number:
-        raise ValueError(
-            f"{path}: y_train or y_test has class {number - 1}, but there are {len(class_names)} class_names"
-        )
+    class_names = _class_names(path, arrays)
     height, width = arrays["x_train"].shape[1:3]
     train, test = (
-        ImageArrays(class_names=class_names, images=arrays[f"x_{side}"], labels=labels[f"y_{side}"])
+        ImageArrays(
+            class_names=class_names,
+            images=arrays[f"x_{side}"],
+            labels=arrays[f"y_{side}"].astype(np.int64),  # tf.one_hot takes no uint64
+        )
         for side in ("train", "test")
     )
     return Dataset(
@@ -98,6 +94,20 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
         train=train,
         eval=test,
     )
+
+
+def _class_names(path, arrays):
+    number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
+    if number > _MOST_CLASSES:
+        raise ValueError(f"{path}: y_train or y_test has class {number - 1}; number the classes from 0")
+    if arrays.get("class_names", np.arange(1)).ndim != 1:
+        raise ValueError(f"{path}: class_names must have shape (n,), got {arrays['class_names'].shape}")
+    class_names = tuple(map(str, arrays.get("class_names", range(number))))
+    if len(class_names) < number:
+        raise ValueError(
+            f"{path}: y_train or y_test has class {number - 1}, but there are {len(class_names)} class_names"
+        )
+    return class_names
 
 
 def _read(path):
@@ -130,7 +140,9 @@ def _check_member(archive, name):
         raise ValueError(f"it has {len(members)} arrays {name}")
     with archive.open(members[0]) as file:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = np.lib.format.read_array_header_2_0
+        if version == (1, 0):
+            read = np.lib.format.read_array_header_1_0
         shape, _, dtype = read(file)
     claimed, packed = math.prod(shape) * dtype.itemsize, members[0].compress_size
     if claimed > members[0].file_size or members[0].file_size > _MOST_TIMES * (packed + 1):

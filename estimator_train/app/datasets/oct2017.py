@@ -48,7 +48,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     """
     if split not in (None, "patient"):
         raise ValueError(f'split must be "patient" or None, got {split!r}')
-    directory = download() if data_dir is None else data_dir
+    directory = data_dir
+    if directory is None:
+        directory = download()
     tree = _find(directory)
     if tree is None:
         raise ValueError(
@@ -68,7 +70,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
         return split_by_patient(data)
     shared = len(shared_patients(data.train.paths, data.eval.paths))
     if shared:
-        patients = "patients have" if shared > 1 else "patient has"
+        patients = {1: "patient has"}.get(shared, "patients have")
         _log.warning("oct2017: %d %s images in both train and test; --split patient has none", shared, patients)
     return data
 
@@ -101,7 +103,9 @@ def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
 def is_in(directory: Path | RemotePath) -> bool:
     """Returns whether a directory holds an extracted tree of these four classes and no others."""
     # To look below a remote one takes a request for each file.
-    tree = directory if isinstance(directory, RemotePath) else _tree(directory)
+    tree = directory
+    if not isinstance(directory, RemotePath):
+        tree = _tree(directory)
     if tree is None:
         return False
     return [each.name for each in subdirectories(tree / "train") or subdirectories(tree)] == [*CLASS_NAMES]
@@ -160,15 +164,19 @@ def _tree(directory):
             if (candidate / "train" / CLASS_NAMES[0]).is_dir():
                 return candidate
         level = [below for candidate in level for below in subdirectories(candidate)]
-    return directory if all((directory / name).is_dir() for name in CLASS_NAMES) else None
+    if all((directory / name).is_dir() for name in CLASS_NAMES):
+        return directory
+    return None
 
 
 def _place(parts):
     """Returns the destination of a file, train/CNV/NAME, whatever is above it, which merges the archive's two trees."""
-    split, class_name, name = parts[-3:] if len(parts) > 2 else (None, None, "")
+    if len(parts) < 3 or "__MACOSX" in parts:
+        return None
+    split, class_name, name = parts[-3:]
     if split not in ("train", "test", "val") or class_name not in CLASS_NAMES or name.startswith("."):
         return None
-    return None if "__MACOSX" in parts else Path(split, class_name, name)
+    return Path(split, class_name, name)
 
 
 def _check_counts(data, tree):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from estimator_train.app.datasets.dataset import About, Dataset, default_settings
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -90,19 +90,17 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
         )
     image, label = features
     builder = prepared(name, data_dir)
-    sides = [split for split in ("test", "validation") if split in builder.info.splits]
-    names = ["train", *sides] if sides else ["train[:80%]", "train[80%:]"]
+    names = ["train", *(split for split in ("test", "validation") if split in builder.info.splits)]
+    if len(names) == 1:
+        names = ["train[:80%]", "train[80%:]"]
     class_names = tuple(label.names)
-    train, evaluated, *validation = (TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names)
+    parts = {name: TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names}
     height, width, _ = image.shape
     return Dataset(
         name=f"tfds:{name}",
         class_names=class_names,
         **default_settings(height, width),
-        train=train,
-        eval=evaluated,
-        validation=validation[0] if validation else None,
-        validation_name="validation" if validation else "",
+        **sides(parts),
     )
 
 
