@@ -72,11 +72,17 @@ def decode_pixels(
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = size_in_header(encoded)
+    decode = _decoder_of_jpeg_and_png(at_least, orient)
     with tf.init_scope():
-        is_eager = tf.executing_eagerly()
-    decode = _traced_once(at_least, orient) if is_eager else _decoder_of_jpeg_and_png(at_least, orient)
-    other = decode_for_serving if serving else functools.partial(decode_with_pillow, orient=orient)
-    image = tf.cond(size[0] < _NO_SIZE[0], lambda: decode(encoded, size), lambda: other(encoded))
+        if tf.executing_eagerly():
+            decode = _traced_once(at_least, orient)
+
+    def decode_others() -> tf.Tensor:
+        if serving:
+            return decode_for_serving(encoded)
+        return decode_with_pillow(encoded, orient=orient)
+
+    image = tf.cond(size[0] < _NO_SIZE[0], lambda: decode(encoded, size), decode_others)
     without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
     return tf.slice(image, [0, 0, 0], without_alpha)
 
