@@ -200,7 +200,7 @@ def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., b
     """
     if direction not in ("min", "max"):
         raise ValueError(f'direction must be "min" or "max", given: {direction!r}')
-    is_better = operator.lt if direction == "min" else operator.gt
+    is_better = {"min": operator.lt, "max": operator.gt}[direction]
 
     def compare_fn(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
         for name, result in {"best": best_eval_result, "current": current_eval_result}.items():

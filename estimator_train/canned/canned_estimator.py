@@ -84,11 +84,14 @@ def optimizer_factory(
         if optimizer not in api_version.optimizers:
             names = sorted(api_version.optimizers)
             raise ValueError(f"Unsupported optimizer name: {optimizer}. Supported names are: {names}")
-        make = api_version.optimizers[optimizer]
-        return make if learning_rate is None else functools.partial(make, learning_rate)
+        if learning_rate is None:
+            return api_version.optimizers[optimizer]
+        return functools.partial(api_version.optimizers[optimizer], learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return functools.partial(optimizers.copied, optimizer)  # an instance works in one graph only
-    return optimizer if callable(optimizer) else lambda: optimizer
+    if callable(optimizer):
+        return optimizer
+    return lambda: optimizer
 
 
 def call_logit_fn(
@@ -144,18 +147,14 @@ def _model_fn(
         trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
 
     def train_op_fn(loss: tf.Tensor) -> tf.Operation:
+        ops = []
         with api_version.train_scope([branch.scope for branch in branches]):
-            ops = [
-                train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0])
-                for branch, variables in zip(branches, trained, strict=True)
-            ]
+            for branch, variables in zip(branches, trained, strict=True):
+                ops.append(train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0]))
         return tf.group(*ops)
 
+    update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+    total = tf.math.add_n(logits)
     return head.create_estimator_spec(
-        features,
-        mode,
-        tf.math.add_n(logits),
-        labels=labels,
-        train_op_fn=train_op_fn,
-        update_ops=v1.get_collection(v1.GraphKeys.UPDATE_OPS),
+        features, mode, total, labels=labels, train_op_fn=train_op_fn, update_ops=update_ops
     )

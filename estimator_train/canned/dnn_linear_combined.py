@@ -163,6 +163,13 @@ class _Linear(NamedTuple):
     optimizer: Optimizer
     sparse_combiner: str
 
+    def branch(self, units: int, api_version: ApiVersion) -> Branch:
+        columns = check_columns(self.feature_columns, "linear_feature_columns", dense=False)
+        logit_fn = linear_logit_fn_builder(units, columns, self.sparse_combiner)
+        learning_rate = min(0.005, 1 / math.sqrt(len(columns)))
+        make_optimizer = optimizer_factory(self.optimizer, learning_rate, api_version)
+        return Branch("linear", logit_fn, make_optimizer, api_version.partitioner)
+
 
 class _Dnn(NamedTuple):
     """The arguments of the network."""
@@ -174,35 +181,17 @@ class _Dnn(NamedTuple):
     dropout: float | None
     batch_norm: bool
 
+    def branch(self, units: int, api_version: ApiVersion) -> Branch:
+        if not self.hidden_units:
+            raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
+        columns, how = self.feature_columns or (), (self.activation_fn, self.dropout, api_version.partitioner)
+        logit_fn = dnn_logit_fn_builder(units, self.hidden_units, columns, *how, self.batch_norm)
+        return Branch("dnn", logit_fn, optimizer_factory(self.optimizer, 0.001, api_version))
+
 
 def _branches(head: Head, api_version: ApiVersion, linear: _Linear, dnn: _Dnn) -> list[Branch]:
     """Returns the branches that have columns: the network, the linear model, or both."""
     if not linear.feature_columns and not dnn.feature_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
-    if dnn.feature_columns and not dnn.hidden_units:
-        raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
     units = logits_dimension(head)
-    branches = []
-    if dnn.feature_columns:
-        logit_fn = dnn_logit_fn_builder(
-            units,
-            dnn.hidden_units,
-            dnn.feature_columns,
-            dnn.activation_fn,
-            dnn.dropout,
-            api_version.partitioner,
-            dnn.batch_norm,
-        )
-        branches.append(Branch("dnn", logit_fn, optimizer_factory(dnn.optimizer, 0.001, api_version)))
-    if linear.feature_columns:
-        columns = check_columns(linear.feature_columns, "linear_feature_columns", dense=False)
-        learning_rate = min(0.005, 1 / math.sqrt(len(columns)))
-        branches.append(
-            Branch(
-                "linear",
-                linear_logit_fn_builder(units, columns, linear.sparse_combiner),
-                optimizer_factory(linear.optimizer, learning_rate, api_version),
-                api_version.partitioner,
-            )
-        )
-    return branches
+    return [part.branch(units, api_version) for part in (dnn, linear) if part.feature_columns]

@@ -57,13 +57,12 @@ class LinearEstimator(CannedEstimator):
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         columns = check_columns(feature_columns, "feature_columns", dense=False)
-        learning_rate = 0.2 if optimizer is not None else min(0.2, 1 / math.sqrt(len(columns)))
-        branch = Branch(
-            "linear",
-            linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner),
-            optimizer_factory(optimizer or "Ftrl", learning_rate, self._api_version),
-            self._api_version.partitioner,
-        )
+        learning_rate = 0.2
+        if optimizer is None:
+            learning_rate = min(learning_rate, 1 / math.sqrt(len(columns)))
+        logit_fn = linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner)
+        make_optimizer = optimizer_factory(optimizer or "Ftrl", learning_rate, self._api_version)
+        branch = Branch("linear", logit_fn, make_optimizer, self._api_version.partitioner)
         super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 
