@@ -77,9 +77,7 @@ def open_dataset(
     if unknown:
         raise ValueError(f"{name} takes no option {', '.join(sorted(unknown))}")
     data = module.open_dataset(data_dir, **options)
-    if limit is None:
-        return data
-    return data.limited(limit, limit_seed)
+    return data if limit is None else data.limited(limit, limit_seed)
 
 
 def open_evaluation(

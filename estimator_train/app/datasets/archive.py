@@ -71,18 +71,13 @@ def _files(source, place):
         path = PurePosixPath(entry.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise ValueError(f"the archive {source.filename} is not safe: {entry.filename!r} leads out of its folder")
-        if entry.is_dir():
-            continue
-        placed = place(path.parts)
+        placed = None if entry.is_dir() else place(path.parts)
         if placed is not None:
             files.setdefault(placed, entry)
     if not files:
-        fault = f"the archive {source.filename} holds none of the files of the dataset"
-        for entry in source.infolist():
-            if entry.filename.endswith(".zip"):
-                fault += f"; unpack the zip file within it, {entry.filename}, by hand"
-                break
-        raise UnknownLayoutError(fault)
+        inner = [entry.filename for entry in source.infolist() if entry.filename.endswith(".zip")]
+        instead = f"; unpack the zip file within it, {inner[0]}, by hand" if inner else ""
+        raise UnknownLayoutError(f"the archive {source.filename} holds none of the files of the dataset{instead}")
     return files
 
 

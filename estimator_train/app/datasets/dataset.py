@@ -154,23 +154,17 @@ class Dataset:
     @property
     def parts(self) -> dict[str, Part]:
         """The parts by the names of their sides: "train", "eval" and, if there are such examples, "validation"."""
-        parts = {"train": self.train, "eval": self.eval}
-        if self.validation:
-            parts["validation"] = self.validation
-        return parts
+        parts = {"train": self.train, "eval": self.eval, "validation": self.validation}
+        return {side: part for side, part in parts.items() if part is not None}
 
     def class_counts(self) -> dict[str, dict[str, int]] | None:
         """Returns {side: {class name: examples}}, or None if counting would mean reading all the data.
 
         An example with several labels counts for each of them. Regression has no classes to count.
         """
-        counts = {}
-        for side, part in self.parts.items():
-            of_part = part.counts()
-            if of_part is None:
-                return None
-            counts[side] = of_part
-        return counts
+        counts = {side: part.counts() for side, part in self.parts.items()}
+        known = {side: each for side, each in counts.items() if each is not None}
+        return known if len(known) == len(counts) else None
 
     def image_paths(self) -> dict[str, list[str]] | None:
         """Returns {side: paths}, or None unless every example is an image file of its own; see `class_counts`."""

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,11 +109,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no folder {directory}")
     package = _package("hf")
-    load = package.load_dataset
-    if any((directory / name).exists() for name in ("dataset_dict.json", "state.json")):
-        load = package.load_from_disk
+    is_saved = any((directory / name).exists() for name in ("dataset_dict.json", "state.json"))
     try:
-        splits = load(str(directory))
+        splits = package.load_from_disk(str(directory)) if is_saved else package.load_dataset(str(directory))
     except Exception as error:  # its file readers raise errors of many classes
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"{directory} cannot be loaded ({type(error).__name__}: {reason})") from error
@@ -134,11 +133,7 @@ def open_splits(name: str, splits: Any) -> Dataset:
     if "train" not in splits:
         raise ValueError(f"{name} has no split train, only {', '.join(splits)}")
     columns = splits["train"].features
-    images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
-    labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]
-    if len(images) != 1 or len(labels) != 1:
-        raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
-    (image,), (label,) = images, labels
+    image, label = _image_and_label(name, columns)
     held_out = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0][:2]
     if not held_out:
         splits = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
@@ -153,15 +148,20 @@ def open_splits(name: str, splits: Any) -> Dataset:
     return Dataset(name=name, class_names=class_names, **default_settings(height, width), **sides(parts))
 
 
+def _image_and_label(name, columns):
+    """Returns the names of the two columns."""
+    package = _package(name)
+    images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
+    labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]
+    if len(images) != 1 or len(labels) != 1:
+        raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
+    return images[0], labels[0]
+
+
 def _encoded(split, column, rows):
     """Returns the encoded images of some rows as an array of bytes, from the table or from files that it names."""
     cells = split[rows.tolist()][column]
-    return np.array([cell["bytes"] or _content(cell["path"]) for cell in cells], object)
-
-
-def _content(path):
-    with open(path, "rb") as file:
-        return file.read()
+    return np.array([cell["bytes"] or Path(cell["path"]).read_bytes() for cell in cells], object)
 
 
 def _package(name):

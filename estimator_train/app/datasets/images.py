@@ -109,13 +109,7 @@ def open_directory(
       ValueError: the files are not laid out like that.
     """
     folder = checked_directory(directory)
-    train, tests = folder, []
-    left_out: tuple[str, ...] = ()
-    if subdirectories(folder / "train"):
-        train = folder / "train"
-        tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)][:2]
-        used = {"train", *(test.name for test in tests)}
-        left_out = tuple(each.name for each in subdirectories(folder) if each.name not in used)
+    train, tests, left_out = _layout(folder)
     found = _Found()
     files = _files_by_class(train, class_names, found)
     if tests:
@@ -160,6 +154,15 @@ def counted_endings(others: Mapping[str, int]) -> str | None:
     ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{ending or 'without an ending'} {count}" for ending, count in ordered)
     return f"{number} file{'s' * (number > 1)} of other formats: {listed}"
+
+
+def _layout(folder):
+    """Returns the directory to train on, up to two to evaluate on, and the names of those next to them."""
+    if not subdirectories(folder / "train"):
+        return folder, [], ()
+    tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)][:2]
+    used = {"train", *(test.name for test in tests)}
+    return folder / "train", tests, tuple(each.name for each in subdirectories(folder) if each.name not in used)
 
 
 def _side(directory, train, train_files, class_names, found):
@@ -254,9 +257,7 @@ def _image_files(directory, class_directory, found, above=()):
 
     A link to one of the directories `above`, given by their real paths, is not followed.
     """
-    real = str(directory)
-    if not is_remote(directory):
-        real = os.path.realpath(directory)
+    real = str(directory) if is_remote(directory) else os.path.realpath(directory)
     if real in above:
         return []
     if directory != class_directory:

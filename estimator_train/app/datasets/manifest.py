@@ -126,12 +126,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
         parts["train"] = dataclasses.replace(parts["train"], weights=weights)
     left_out = {row.split for row in rows if row.split} - by_part.keys()
     return Dataset(
-        name="manifest",
-        task=task,
-        class_names=names,
-        **PHOTOGRAPHS,
-        **sides(parts),
-        left_out=tuple(sorted(left_out)),
+        name="manifest", task=task, class_names=names, **PHOTOGRAPHS, **sides(parts), left_out=tuple(sorted(left_out))
     )
 
 

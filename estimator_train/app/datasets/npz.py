@@ -44,9 +44,7 @@ class ImageArrays(Part):
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
-        images = self.images
-        if images.ndim == 3:
-            images = images[..., np.newaxis]
+        images = self.images if self.images.ndim == 4 else self.images[..., np.newaxis]
         to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
         return MappedBatches(input_fns.arrays(images, self.labels, **options), to_input)
 
@@ -140,9 +138,7 @@ def _check_member(archive, name):
         raise ValueError(f"it has {len(members)} arrays {name}")
     with archive.open(members[0]) as file:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_2_0
-        if version == (1, 0):
-            read = np.lib.format.read_array_header_1_0
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
     claimed, packed = math.prod(shape) * dtype.itemsize, members[0].compress_size
     if claimed > members[0].file_size or members[0].file_size > _MOST_TIMES * (packed + 1):

@@ -48,9 +48,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     """
     if split not in (None, "patient"):
         raise ValueError(f'split must be "patient" or None, got {split!r}')
-    directory = data_dir
-    if directory is None:
-        directory = download()
+    directory = download() if data_dir is None else data_dir
     tree = _find(directory)
     if tree is None:
         raise ValueError(
@@ -58,19 +56,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
             f"estimator_train datasets download oct2017 --data-dir {directory} fetches it"
         )
     data = open_directory(
-        tree,
-        name="oct2017",
-        class_names=CLASS_NAMES,
-        default_model="vgg16",
-        default_epochs=5,
-        image_size=(224, 224),
+        tree, name="oct2017", class_names=CLASS_NAMES, default_model="vgg16", default_epochs=5, image_size=(224, 224)
     )
     _check_counts(data, tree)
     if split == "patient":
         return split_by_patient(data)
     shared = len(shared_patients(data.train.paths, data.eval.paths))
     if shared:
-        patients = {1: "patient has"}.get(shared, "patients have")
+        patients = "patients have" if shared > 1 else "patient has"
         _log.warning("oct2017: %d %s images in both train and test; --split patient has none", shared, patients)
     return data
 
@@ -103,9 +96,7 @@ def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
 def is_in(directory: Path | RemotePath) -> bool:
     """Returns whether a directory holds an extracted tree of these four classes and no others."""
     # To look below a remote one takes a request for each file.
-    tree = directory
-    if not isinstance(directory, RemotePath):
-        tree = _tree(directory)
+    tree = directory if isinstance(directory, RemotePath) else _tree(directory)
     if tree is None:
         return False
     return [each.name for each in subdirectories(tree / "train") or subdirectories(tree)] == [*CLASS_NAMES]
@@ -164,9 +155,7 @@ def _tree(directory):
             if (candidate / "train" / CLASS_NAMES[0]).is_dir():
                 return candidate
         level = [below for candidate in level for below in subdirectories(candidate)]
-    if all((directory / name).is_dir() for name in CLASS_NAMES):
-        return directory
-    return None
+    return directory if all((directory / name).is_dir() for name in CLASS_NAMES) else None
 
 
 def _place(parts):

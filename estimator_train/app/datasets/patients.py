@@ -21,9 +21,7 @@ def patient_of(path: str) -> str:
     """
     name = os.path.basename(path)
     match = re.fullmatch(r"[^-]+-(\d+)-\d+\.\w+", name)
-    if match is None:
-        return name
-    return match.group(1)
+    return match.group(1) if match else name
 
 
 def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str]:

@@ -94,9 +94,7 @@ class ExampleBatches:
         if self.first:
             number = self.num_examples or int(self.examples().cardinality())
             first_epoch, first = divmod(share_of_pipeline(self.first, context), len(range(pipeline, number, pipelines)))
-        seed = self.seed
-        if self.shuffle and seed is None:
-            seed = draw_seed()
+        seed = draw_seed() if self.shuffle and self.seed is None else self.seed
 
         def examples_of(epoch):
             ordered = epoch_examples

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import collections
-import datetime
 import functools
 import html
 import io
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ def write_report(
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
         title=_title(run.settings, last or {}),
-        written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         run=run.about,
         last=last,
         classes=classes,
