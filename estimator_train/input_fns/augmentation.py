@@ -22,10 +22,7 @@ _MIXUP_ALPHA = 0.2
 _CROP = 0.5, 1.0  # share of the sides
 
 NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "crop", "cutmix")
-PRESETS = {
-    "light": ("flip", "zoom", "shift"),
-    "medium": ("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
-}
+PRESETS = {"light": ("flip", "zoom", "shift"), "medium": ("flip", "rotate", "zoom", "shift", "brightness", "contrast")}
 
 
 def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[str]) -> ChangedBatches:
@@ -75,10 +72,8 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
 
 def _parsed(names: str | Iterable[str]) -> tuple[str, ...]:
     """Returns the augmentations requested by `names`, presets expanded, each once, in the order of `NAMES`."""
-    if isinstance(names, str):
-        names = names.split(",")
     asked = set()
-    for name in map(str.strip, names):
+    for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
         if name not in NAMES and name not in PRESETS:
             raise ValueError(f"there is no augmentation {name!r}; choose from {', '.join([*NAMES, *PRESETS])}")
         asked |= set(PRESETS.get(name, [name]))

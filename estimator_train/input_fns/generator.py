@@ -233,9 +233,7 @@ def _signature_of(value: Nest, batched: bool) -> Nest:
         value = tf.make_ndarray(tf.make_tensor_proto(value))
     if batched and not value.shape:
         raise ValueError(f"make_generator yielded a scalar {value} in a batch; pass batch_size if it yields examples")
-    shape = list(value.shape)
-    if batched:
-        shape[0] = None
+    shape = (None, *value.shape[1:]) if batched else value.shape
     return tf.TensorSpec(shape, tf.as_dtype(value.dtype))
 
 

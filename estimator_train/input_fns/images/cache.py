@@ -199,21 +199,13 @@ def _reader(
     starts = np.cumsum(channels, dtype=np.int64) - channels
     all_rgb = bool(np.isin(channels, (0, 3)).all())
 
-    def read_alike(numbers: np.ndarray, each: int) -> np.ndarray:
-        """Returns images that have `each` channels."""
-        images = aligned_empty((len(numbers), *image_size, each), np.float32)
-        rows = planes.reshape(-1, each * planes.shape[1])
-        # Unlike rows[...], np.take releases the GIL while it copies.
-        np.take(rows, starts[numbers] // each, axis=0, out=images.reshape(len(numbers), rows.shape[1]), mode="clip")
-        return images
-
     def read(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = np.flatnonzero(channels[numbers])
         numbers = numbers[places]
         if all_rgb:
-            return read_alike(numbers, 3), places
+            return _taken(planes, starts[numbers], (*image_size, 3)), places
         if (channels[numbers] == 1).all():
-            return read_alike(numbers, 1), places
+            return _taken(planes, starts[numbers], (*image_size, 1)), places
         images = aligned_empty((len(numbers), *image_size, 3), np.float32)
         for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):
             image[:] = planes[start : start + number].reshape(*image_size, number)
@@ -224,3 +216,12 @@ def _reader(
         return tf.ensure_shape(images, (None, *image_size, None)), tf.ensure_shape(places, (None,))
 
     return read_images
+
+
+def _taken(planes: np.ndarray, starts: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Returns the images of one shape whose first planes are at `starts`."""
+    images, channels = aligned_empty((len(starts), *shape), np.float32), shape[-1]
+    rows = planes.reshape(-1, channels * planes.shape[1])
+    # Unlike rows[...], np.take releases the GIL while it copies.
+    np.take(rows, starts // channels, axis=0, out=images.reshape(len(starts), rows.shape[1]), mode="clip")
+    return images

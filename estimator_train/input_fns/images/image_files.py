@@ -126,8 +126,7 @@ def image_files(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
-    _check_batch_size(batch_size)
-    _check_resize(resize)
+    _check_sizes(batch_size, resize)
     _check_service(service, cache)
     if cache == "features":
         _check_fixed_order(deterministic, prefetch_buffer_size)
@@ -190,8 +189,7 @@ def labelled_images(
         unknown, or `batch_size` is not positive.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
-    _check_batch_size(batch_size)
-    _check_resize(resize)
+    _check_sizes(batch_size, resize)
     if isinstance(sample_weight, list):
         sample_weight = np.asarray(sample_weight, np.float32)
     lengths = {len(column) for column in (paths, labels, sample_weight) if column is not None}
@@ -413,12 +411,9 @@ def _over_epochs(
     return dataclasses.replace(examples, num_epochs=num_epochs, shuffle=shuffle, seed=seed, cache=cache)
 
 
-def _check_batch_size(batch_size: int) -> None:
+def _check_sizes(batch_size: int, resize: str) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
-
-
-def _check_resize(resize: str) -> None:
     if resize not in RESIZES:
         raise ValueError(f"resize must be one of {', '.join(RESIZES)}, got {resize!r}")
 
@@ -541,8 +536,7 @@ def _leave_out(batches: tf.data.Dataset, skipped: list[str], num_files: int, end
             raise ValueError(f"none of the {num_files} image files can be decoded, for example {min(bad_paths)}")
         new = sorted(bad_paths.difference(skipped))
         skipped.extend(new)
-        at_end = not bad.size
-        if at_end or (endless and new):
+        if not bad.size or (endless and new):  # without any, the data ends
             _report(skipped)
         return True
 

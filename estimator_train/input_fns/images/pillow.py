@@ -47,9 +47,7 @@ def _pixels(encoded: bytes | np.ndarray, *, orient: bool) -> np.ndarray:
             if is_animated or math.prod(image.size) > MAX_PIXELS:
                 return none
             tags = getattr(image, "tag_v2", {})
-            turned = image
-            if orient and image.format == "TIFF":
-                turned = operations.exif_transpose(image)
+            turned = operations.exif_transpose(image) if orient and image.format == "TIFF" else image
             if turned.mode.startswith("I;16"):
                 return np.atleast_3d(_pixels_of_16_bits(turned, tags))
             return np.atleast_3d(_pixels_of_8_bits(turned))
