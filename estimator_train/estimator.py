@@ -100,7 +100,7 @@ class Estimator:
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         type(self)._assert_members_are_not_overridden(self)
-        _check_uncalled(type(self))
+        _refuse_overrides(type(self), [name for name in _UNCALLED if _overrides(type(self), name)])
         host_memory.keep_freed_memory()
         write_graph.work_with_protobuf_7()
         if model_fn is None:
@@ -585,10 +585,6 @@ def _config_with_model_dir(config: RunConfig | None, model_dir: str | os.PathLik
 
 # Methods that subclasses of tf.estimator.Estimator could override, but which nothing here would call.
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
-
-
-def _check_uncalled(kind: type) -> None:
-    _refuse_overrides(kind, [name for name in _UNCALLED if _overrides(kind, name)])
 
 
 def _overrides(kind: type, name: str) -> bool:

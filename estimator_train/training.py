@@ -28,17 +28,14 @@ log = tf.get_logger()
 _HOOKS_MESSAGE = "All hooks must be `SessionRunHook` instances"
 
 
-class TrainSpec(
-    NamedTuple(
-        "TrainSpec",
-        [
-            ("input_fn", InputFn),
-            ("max_steps", int | None),
-            ("hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-            ("saving_listeners", tuple[tf.compat.v1.train.CheckpointSaverListener, ...]),
-        ],
-    )
-):
+class _TrainSpec(NamedTuple):
+    input_fn: InputFn
+    max_steps: int | None
+    hooks: tuple[tf.compat.v1.train.SessionRunHook, ...]
+    saving_listeners: tuple[tf.compat.v1.train.CheckpointSaverListener, ...]
+
+
+class TrainSpec(_TrainSpec):
     """How `train_and_evaluate` trains; the arguments are those of `Estimator.train`.
 
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[et.ProgressHook()])
@@ -66,21 +63,18 @@ class TrainSpec(
         return super().__new__(cls, input_fn, max_steps, check_hooks(hooks, _HOOKS_MESSAGE), listeners)
 
 
-class EvalSpec(
-    NamedTuple(
-        "EvalSpec",
-        [
-            ("input_fn", InputFn),
-            ("steps", int | None),
-            ("name", str | None),
-            ("hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-            ("exporters", tuple[Exporter, ...]),
-            ("start_delay_secs", float),
-            ("throttle_secs", float),
-            ("every_steps", int | None),
-        ],
-    )
-):
+class _EvalSpec(NamedTuple):
+    input_fn: InputFn
+    steps: int | None
+    name: str | None
+    hooks: tuple[tf.compat.v1.train.SessionRunHook, ...]
+    exporters: tuple[Exporter, ...]
+    start_delay_secs: float
+    throttle_secs: float
+    every_steps: int | None
+
+
+class EvalSpec(_EvalSpec):
     """How and when `train_and_evaluate` evaluates and exports.
 
         >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=500)

@@ -45,9 +45,8 @@ class BaselineEstimator(CannedEstimator):
         config: RunConfig | None = None,
     ) -> None:
         make_optimizer = optimizer_factory(optimizer, 0.3, self._api_version)
-        super().__init__(
-            head, [Branch("baseline", _logit_fn(logits_dimension(head)), make_optimizer)], model_dir, config
-        )
+        branch = Branch("baseline", _logit_fn(logits_dimension(head)), make_optimizer)
+        super().__init__(head, [branch], model_dir, config)
 
 
 class BaselineClassifier(BaselineEstimator):

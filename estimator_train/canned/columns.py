@@ -37,9 +37,7 @@ def check_columns(
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
         is_dense = isinstance(column, private_tensorflow.dense_column_class())
         if not is_dense and (dense or not _is_categorical(column)):
-            fix = "remove it"
-            if _is_categorical(column):
-                fix = "wrap it in an embedding_column or indicator_column"
+            fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "remove it"
             raise ValueError(f"{argument} cannot have a {type(column).__name__}; {fix}: {column!r}")
         if column.name in by_name:
             raise ValueError(f"{argument} has two columns named {column.name!r}: {by_name[column.name]!r}, {column!r}")
