@@ -59,6 +59,17 @@ class CannedEstimator(Estimator):
         model_fn = functools.partial(_model_fn, head=head, branches=branches, api_version=self._api_version)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
+    def _branch(
+        self,
+        scope: str,
+        logit_fn: Callable[..., tf.Tensor],
+        optimizer: Optimizer,
+        learning_rate: float | None,
+        partitioner: Partitioner | None = None,
+    ) -> Branch:
+        """Returns a branch with an optimizer as for `optimizer_factory`."""
+        return Branch(scope, logit_fn, optimizer_factory(optimizer, learning_rate, self._api_version), partitioner)
+
 
 def logits_dimension(head: Head) -> int:
     """Returns the number of logits that `head` needs. Raises ValueError if it is not a Head."""

@@ -14,14 +14,7 @@ from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned import private_tf_keras
 from estimator_train.canned.api_versions import Partitioner
-from estimator_train.canned.canned_estimator import (
-    Branch,
-    CannedEstimator,
-    Optimizer,
-    logits_dimension,
-    optimizer_factory,
-    summarize,
-)
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension, summarize
 from estimator_train.canned.columns import check_columns, input_layer
 from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -71,8 +64,8 @@ class DNNEstimator(CannedEstimator):
         units, api_version = logits_dimension(head), self._api_version
         layers = activation_fn, dropout, api_version.partitioner, batch_norm
         logit_fn = dnn_logit_fn_builder(units, hidden_units, feature_columns, *layers)
-        make_optimizer = optimizer_factory(optimizer, api_version.dnn_learning_rate, api_version)
-        super().__init__(head, [Branch("dnn", logit_fn, make_optimizer)], model_dir, config, warm_start_from)
+        branch = self._branch("dnn", logit_fn, optimizer, api_version.dnn_learning_rate)
+        super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 
 class DNNClassifier(DNNEstimator):

@@ -11,14 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.canned_estimator import (
-    Branch,
-    CannedEstimator,
-    Optimizer,
-    logits_dimension,
-    optimizer_factory,
-    summarize,
-)
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension, summarize
 from estimator_train.canned.columns import check_columns, linear_model
 from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -61,8 +54,7 @@ class LinearEstimator(CannedEstimator):
         if optimizer is None:
             learning_rate = min(learning_rate, 1 / math.sqrt(len(columns)))
         logit_fn = linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner)
-        make_optimizer = optimizer_factory(optimizer or "Ftrl", learning_rate, self._api_version)
-        branch = Branch("linear", logit_fn, make_optimizer, self._api_version.partitioner)
+        branch = self._branch("linear", logit_fn, optimizer or "Ftrl", learning_rate, self._api_version.partitioner)
         super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 
