@@ -72,8 +72,10 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
 
 def _parsed(names: str | Iterable[str]) -> tuple[str, ...]:
     """Returns the augmentations requested by `names`, presets expanded, each once, in the order of `NAMES`."""
+    if isinstance(names, str):
+        names = names.split(",")
     asked = set()
-    for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
+    for name in map(str.strip, names):
         if name not in NAMES and name not in PRESETS:
             raise ValueError(f"there is no augmentation {name!r}; choose from {', '.join([*NAMES, *PRESETS])}")
         asked |= set(PRESETS.get(name, [name]))

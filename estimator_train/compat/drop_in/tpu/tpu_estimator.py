@@ -26,6 +26,7 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 _RESERVED_PARAMS = ("batch_size", "context")
+_HOOKS = ("training_hooks", "evaluation_hooks", "prediction_hooks")
 
 # A function and its tensor arguments, as a list or as a dict keyed by name.
 HostCall = tuple[Callable[..., Any], Sequence[Any] | dict[str, Any]]
@@ -85,33 +86,20 @@ class TPUEstimatorSpec(_TPUEstimatorSpec):
         _check_host_call("host_call", spec.host_call)
         if spec.predictions is None:
             spec = spec._replace(predictions={})
-        return spec._replace(
-            training_hooks=check_hooks(spec.training_hooks),
-            evaluation_hooks=check_hooks(spec.evaluation_hooks),
-            prediction_hooks=check_hooks(spec.prediction_hooks),
-        )
+        hooks: dict[str, Any] = {name: check_hooks(getattr(spec, name)) for name in _HOOKS}
+        return spec._replace(**hooks)
 
     def as_estimator_spec(self) -> EstimatorSpec:
         """Converts the spec to an `EstimatorSpec`, and raises what its constructor raises."""
-        metrics, scaffold, host_hooks = None, None, []
+        arguments: dict[str, Any] = {name: getattr(self, name) for name in ("export_outputs", *_HOOKS)}
         if self.eval_metrics is not None:
-            metrics = _call(self.eval_metrics)
+            arguments["eval_metric_ops"] = _call(self.eval_metrics)
         if self.host_call is not None:
-            host_hooks.append(_HostCallHook(_call(self.host_call)))
+            host_hook = _HostCallHook(_call(self.host_call))
+            arguments |= {name: (*arguments[name], host_hook) for name in _HOOKS}
         if self.scaffold_fn:
-            scaffold = self.scaffold_fn()
-        return EstimatorSpec(
-            self.mode,
-            predictions=self.predictions,
-            loss=self.loss,
-            train_op=self.train_op,
-            eval_metric_ops=metrics,
-            export_outputs=self.export_outputs,
-            scaffold=scaffold,
-            training_hooks=(*self.training_hooks, *host_hooks),
-            evaluation_hooks=(*self.evaluation_hooks, *host_hooks),
-            prediction_hooks=(*self.prediction_hooks, *host_hooks),
-        )
+            arguments["scaffold"] = self.scaffold_fn()
+        return EstimatorSpec(self.mode, self.predictions, self.loss, self.train_op, **arguments)
 
 
 class _OneBaseForBoth(abc.ABCMeta):
