@@ -100,7 +100,7 @@ class Estimator:
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         type(self)._assert_members_are_not_overridden(self)
-        _check_uncalled(type(self))
+        _refuse_overrides(type(self), [name for name in _UNCALLED if _overrides(type(self), name)])
         host_memory.keep_freed_memory()
         write_graph.work_with_protobuf_7()
         if model_fn is None:
@@ -110,15 +110,16 @@ class Estimator:
         self._config = _config_with_model_dir(config, model_dir)
         self._model_dir_as_given = os.fspath(model_dir or (config and config.model_dir) or self._config.model_dir)
         self._params = copy.deepcopy(params or {})
-        self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
+        if not isinstance(model_fn, PreparedModel):
+            model_fn = GraphModel(model_fn, params, warm_start_from)
+        self._model = model_fn
         log.info("Using config: %s", vars(self._config))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model_dir={self.model_dir!r})"
 
     def _repr_html_(self) -> str:
-        checkpoint = self.latest_checkpoint()
-        newest = os.path.basename(checkpoint) if checkpoint else "none"
+        newest = os.path.basename(self.latest_checkpoint() or "none")
         return html_table(repr(self), {"newest checkpoint": newest, "config": self.config})
 
     @property
@@ -167,11 +168,9 @@ class Estimator:
         """
         path = self._trained_checkpoint()
         name = name.removesuffix(":0")
-        return (
-            np.int64(checkpoints.read_global_step(path))
-            if name == "global_step"
-            else checkpoints.reader_of(path).get_tensor(name)
-        )
+        if name == "global_step":
+            return np.int64(checkpoints.read_global_step(path))
+        return checkpoints.reader_of(path).get_tensor(name)
 
     def train(
         self,
@@ -209,6 +208,18 @@ class Estimator:
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         steps, max_steps = _whole("steps", steps), _whole("max_steps", max_steps)
+        self._check_trains_here()
+        hooks = check_hooks(hooks)
+        listeners = _check_listeners(saving_listeners)
+
+        alone: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if self._config.is_chief:
+            alone = training_lock(self._config.model_dir)
+        with explaining_errors(self._config.model_dir, self._config.train_distribute), alone:
+            self._train_alone(input_fn, hooks, listeners, steps, max_steps)
+        return self
+
+    def _check_trains_here(self) -> None:
         if self._config.task_type in (TaskType.EVALUATOR, TaskType.PS):
             raise ValueError(
                 "Train has been called wrong configuration: task_type "
@@ -221,13 +232,6 @@ class Estimator:
                 "as the other tasks. Unset TF_CONFIG, or train a Keras model with MultiWorkerMirroredStrategy, or a "
                 "model_fn with parameter servers and without train_distribute."
             )
-        hooks = check_hooks(hooks)
-        listeners = _check_listeners(saving_listeners)
-
-        alone = training_lock(self._config.model_dir) if self._config.is_chief else contextlib.nullcontext()
-        with explaining_errors(self._config.model_dir, strategy), alone:
-            self._train_alone(input_fn, hooks, listeners, steps, max_steps)
-        return self
 
     def _train_alone(
         self,
@@ -253,24 +257,30 @@ class Estimator:
             if last_step is not None:
                 v1.add_to_collection(step_outputs.LAST_STEP, last_step)
             hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
-            savers = self._savers(hooks)
-            give_save(hooks, savers, run.spec.scaffold)
-            loss = None
-            try:
-                # Workers can only save together.
-                is_alone = run.agreement is None
-                with (
-                    contextlib.nullcontext() if is_alone else interruption.deferred(),
-                    v1.train.MonitoredSession(run.session_creator, hooks) as session,
-                    saving_on_interrupt(session, savers if is_alone else []),
-                ):
-                    while not session.should_stop():
-                        _, loss = session.run([run.spec.train_op, run.spec.loss])
-            finally:
-                object_based.wait_for(run.spec.scaffold.saver)
+            loss = self._run_steps(run, hooks)
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook stopped it before the first step.")
         log.info("Loss for final step: %s.", loss)
+
+    def _run_steps(self, run: Run, hooks: Sequence[SessionRunHook]) -> Any:
+        """Trains until a hook stops it or the data ends; returns the loss of the last step, or None without a step."""
+        savers = self._savers(hooks)
+        give_save(hooks, savers, run.spec.scaffold)
+        deferral: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if run.agreement is not None:  # workers can only save together
+            savers, deferral = [], interruption.deferred()
+        loss = None
+        try:
+            with (
+                deferral,
+                v1.train.MonitoredSession(run.session_creator, hooks) as session,
+                saving_on_interrupt(session, savers),
+            ):
+                while not session.should_stop():
+                    _, loss = session.run([run.spec.train_op, run.spec.loss])
+        finally:
+            object_based.wait_for(run.spec.scaffold.saver)
+        return loss
 
     def evaluate(
         self,
@@ -320,24 +330,7 @@ class Estimator:
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
         with contextlib.closing(run), explaining_errors(self._config.model_dir), run.as_default():
-            values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
-            updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
-            results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
-            log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
-            start = time.perf_counter()
-            hooks = [
-                *run.input_hooks,
-                *hooks,
-                EvalProgressHook(steps),
-                *run.spec.evaluation_hooks,
-                results,
-            ]
-            with v1.train.MonitoredSession(run.session_creator, hooks) as session:
-                while not session.should_stop():
-                    session.run(updates)
-            log.info("Inference Time : %0.5fs", time.perf_counter() - start)
-            log.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
-            metrics = dict(results.final_ops_values)
+            metrics = _metrics_of(run, steps, hooks)
             write_eval_metrics(self.eval_dir(name), metrics, checkpoint)
         return metrics
 
@@ -469,13 +462,7 @@ class Estimator:
         Args:
           input_receiver_fn_map: dict of `ModeKeys` to functions that return input receivers.
         """
-        modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
-        unknown = [mode for mode in input_receiver_fn_map if mode not in modes]
-        if unknown:
-            raise ValueError(f"No valid modes for exporting: {unknown}; valid modes are {list(modes)}.")
-        receiver_fns = {mode: input_receiver_fn_map[mode] for mode in modes if mode in input_receiver_fn_map}
-        if not receiver_fns or None in receiver_fns.values():
-            raise ValueError("An input_receiver_fn must be defined: it declares the inputs of the exported model.")
+        receiver_fns = _checked_receiver_fns(input_receiver_fn_map)
         checkpoint = checkpoint_path or self._newest_checkpoint()
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
@@ -542,6 +529,22 @@ class Estimator:
         return path
 
 
+def _metrics_of(run: Run, steps: int | None, hooks: Sequence[SessionRunHook]) -> dict[str, Any]:
+    """Runs an evaluation in the run's graph, which is the default, and returns its metrics."""
+    values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
+    updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
+    results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
+    log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
+    start = time.perf_counter()
+    hooks = [*run.input_hooks, *hooks, EvalProgressHook(steps), *run.spec.evaluation_hooks, results]
+    with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+        while not session.should_stop():
+            session.run(updates)
+    log.info("Inference Time : %0.5fs", time.perf_counter() - start)
+    log.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
+    return dict(results.final_ops_values)
+
+
 @contextlib.contextmanager
 def _suspendable_session(run: Run, hooks: Sequence[SessionRunHook]) -> Iterator[tf.compat.v1.train.MonitoredSession]:
     """Opens a MonitoredSession, with the run's graph as default only while it opens and closes.
@@ -584,10 +587,6 @@ def _config_with_model_dir(config: RunConfig | None, model_dir: str | os.PathLik
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
 
 
-def _check_uncalled(kind: type) -> None:
-    _refuse_overrides(kind, [name for name in _UNCALLED if _overrides(kind, name)])
-
-
 def _overrides(kind: type, name: str) -> bool:
     return getattr(kind, name, None) is not getattr(Estimator, name, None)
 
@@ -606,6 +605,18 @@ def _check_listeners(listeners: Iterable[CheckpointSaverListener] | None) -> tup
         if not isinstance(listener, v1.train.CheckpointSaverListener):
             raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
     return listeners
+
+
+def _checked_receiver_fns(given: Mapping[str, Callable[[], InputReceiver]]) -> dict[str, Callable[[], InputReceiver]]:
+    """Returns the input receiver functions in the order of their modes."""
+    modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+    unknown = [mode for mode in given if mode not in modes]
+    if unknown:
+        raise ValueError(f"No valid modes for exporting: {unknown}; valid modes are {list(modes)}.")
+    receiver_fns = {mode: given[mode] for mode in modes if mode in given}
+    if not receiver_fns or None in receiver_fns.values():
+        raise ValueError("An input_receiver_fn must be defined: it declares the inputs of the exported model.")
+    return receiver_fns
 
 
 def _whole(name: str, count: float | None) -> int | None:

@@ -66,7 +66,15 @@ class Exporter(abc.ABC):
         """
 
 
-class _SavedModelExporter(Exporter):
+class _NamedExporter(Exporter):
+    _name: str
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+class _SavedModelExporter(_NamedExporter):
     """Writes SavedModels and keeps the newest `exports_to_keep` of them, or all if that is None."""
 
     def __init__(
@@ -85,10 +93,6 @@ class _SavedModelExporter(Exporter):
         self._as_text = as_text
         self._exports_to_keep = exports_to_keep
 
-    @property
-    def name(self) -> str:
-        return self._name
-
     def export(
         self,
         estimator: Estimator,
@@ -97,19 +101,13 @@ class _SavedModelExporter(Exporter):
         eval_result: dict[str, Any],
         is_the_final_export: bool,
     ) -> bytes | None:
-        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
+        return self._write(estimator, export_path, checkpoint_path, {})
 
-    def _write(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        assets_extra: Mapping[str, str | os.PathLike[str]],
-    ) -> bytes:
+    def _write(self, estimator: Estimator, export_path: str, checkpoint_path: str, assets: Mapping[str, str]) -> bytes:
         path = estimator.export_saved_model(
             export_path,
             self._serving_input_receiver_fn,  # type: ignore[arg-type]  # which refuses None
-            assets_extra=assets_extra,
+            assets_extra={**self._assets_extra, **assets},
             as_text=self._as_text,
             checkpoint_path=checkpoint_path,
         )
@@ -200,7 +198,7 @@ def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., b
     """
     if direction not in ("min", "max"):
         raise ValueError(f'direction must be "min" or "max", given: {direction!r}')
-    is_better = operator.lt if direction == "min" else operator.gt
+    is_better = {"min": operator.lt, "max": operator.gt}[direction]
 
     def compare_fn(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
         for name, result in {"best": best_eval_result, "current": current_eval_result}.items():
@@ -279,7 +277,7 @@ class BestExporter(_SavedModelExporter):
         tf.io.gfile.makedirs(export_path)
         write_whole(result, _to_json(eval_result))
         try:
-            return self._write(estimator, export_path, checkpoint_path, {**self._assets_extra, _RESULT: result})
+            return self._write(estimator, export_path, checkpoint_path, {_RESULT: result})
         finally:
             tf.io.gfile.remove(result)
 
@@ -306,7 +304,7 @@ class BestExporter(_SavedModelExporter):
         return best
 
 
-class BestCheckpointExporter(Exporter):
+class BestCheckpointExporter(_NamedExporter):
     """Keeps a copy of the best checkpoint so far.
 
         >>> exporter = et.BestCheckpointExporter()
@@ -327,10 +325,6 @@ class BestCheckpointExporter(Exporter):
         _check_compare_fn(compare_fn)
         self._name = name
         self._compare_fn = compare_fn
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def export(
         self,
@@ -355,7 +349,7 @@ class BestCheckpointExporter(Exporter):
             raise checkpoints.CheckpointError(f"{error}; move {export_path} elsewhere to start over.") from error
 
 
-class LoggerExporter(Exporter):
+class LoggerExporter(_NamedExporter):
     """Passes the metrics of each evaluation to loggers; `LoggerHook` passes them those of training.
 
         >>> logger = et.loggers.CSVLogger("runs/oct2017")
@@ -370,10 +364,6 @@ class LoggerExporter(Exporter):
         self._loggers = loggers
         self._name = name
         self._logged: tuple[str, str] | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def export(
         self,

@@ -57,8 +57,7 @@ def numpy_input_fn(
     if isinstance(y, dict):
         if not y:
             raise ValueError("y cannot be empty dict, use None instead.")
-        shared = sorted(x.keys() & y.keys()) if isinstance(x, dict) else []
-        if shared:
+        if isinstance(x, dict) and (shared := sorted(x.keys() & y.keys())):
             raise ValueError(f"{len(shared)} duplicate keys are found in both x and y: {shared}")
     return _input_fn(x, y, batch_size, num_epochs, shuffle)
 

@@ -73,18 +73,22 @@ def model_to_estimator(
     if checkpoint_format not in ("checkpoint", "saver"):
         raise ValueError(f'Checkpoint format must be one of "checkpoint" or "saver". Got {checkpoint_format}')
     if keras_model_path is not None:
-        keras_model, has_lambda = load_model(keras_model_path, custom_objects, safe_mode)
-        if has_lambda and safe_mode:
-            raise ValueError(
-                f"{os.fspath(keras_model_path)} contains a lambda, which is Python code that would run; pass "
-                "safe_mode=False if you trust the file as you would a program."
-            )
-    seed = config.tf_random_seed if isinstance(config, RunConfig) else None
-    source = model_source(keras_model, custom_objects, seed)
+        keras_model = _load(keras_model_path, custom_objects, safe_mode)
+    source = model_source(keras_model, custom_objects, getattr(config, "tf_random_seed", None))
     if warm_start_from is not None:
         with eager_mode():
             source.take_weights(_checkpoint(os.fspath(warm_start_from)))
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
+
+
+def _load(path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool) -> keras.Model:
+    model, has_lambda = load_model(path, custom_objects, safe_mode)
+    if has_lambda and safe_mode:
+        raise ValueError(
+            f"{os.fspath(path)} contains a lambda, which is Python code that would run; pass safe_mode=False if you "
+            "trust the file as you would a program."
+        )
+    return model
 
 
 def _checkpoint(path: str) -> str:

@@ -104,7 +104,9 @@ def _most_alive(graph: tf.Graph, devices: list[str]) -> dict[str, int]:
     tensors = {id(tensor): tensor for tensor in origins.values()}
     changes = collections.defaultdict(lambda: [0] * (len(operations) + 1))
     for (key, device), index in read.items():
-        size = 0 if tensors[key].op.type == "ReadVariableOp" else _size(tensors[key])
+        if tensors[key].op.type == "ReadVariableOp":
+            continue
+        size = _size(tensors[key])
         changes[device][made[key]] += size
         changes[device][index + 1] -= size
     return {device: _most(changes[device]) for device in devices}

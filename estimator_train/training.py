@@ -28,17 +28,14 @@ log = tf.get_logger()
 _HOOKS_MESSAGE = "All hooks must be `SessionRunHook` instances"
 
 
-class TrainSpec(
-    NamedTuple(
-        "TrainSpec",
-        [
-            ("input_fn", InputFn),
-            ("max_steps", int | None),
-            ("hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-            ("saving_listeners", tuple[tf.compat.v1.train.CheckpointSaverListener, ...]),
-        ],
-    )
-):
+class _TrainSpec(NamedTuple):
+    input_fn: InputFn
+    max_steps: int | None
+    hooks: tuple[tf.compat.v1.train.SessionRunHook, ...]
+    saving_listeners: tuple[tf.compat.v1.train.CheckpointSaverListener, ...]
+
+
+class TrainSpec(_TrainSpec):
     """How `train_and_evaluate` trains; the arguments are those of `Estimator.train`.
 
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[et.ProgressHook()])
@@ -66,21 +63,18 @@ class TrainSpec(
         return super().__new__(cls, input_fn, max_steps, check_hooks(hooks, _HOOKS_MESSAGE), listeners)
 
 
-class EvalSpec(
-    NamedTuple(
-        "EvalSpec",
-        [
-            ("input_fn", InputFn),
-            ("steps", int | None),
-            ("name", str | None),
-            ("hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-            ("exporters", tuple[Exporter, ...]),
-            ("start_delay_secs", float),
-            ("throttle_secs", float),
-            ("every_steps", int | None),
-        ],
-    )
-):
+class _EvalSpec(NamedTuple):
+    input_fn: InputFn
+    steps: int | None
+    name: str | None
+    hooks: tuple[tf.compat.v1.train.SessionRunHook, ...]
+    exporters: tuple[Exporter, ...]
+    start_delay_secs: float
+    throttle_secs: float
+    every_steps: int | None
+
+
+class EvalSpec(_EvalSpec):
     """How and when `train_and_evaluate` evaluates and exports.
 
         >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=500)
@@ -121,18 +115,8 @@ class EvalSpec(
         _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)
         if not isinstance(name, str | None):
             raise TypeError(f"`name` must be string, given: {name!r}")
-        checked = _checked_exporters(exporters)
-        return super().__new__(
-            cls,
-            input_fn,
-            steps,
-            name,
-            check_hooks(hooks, _HOOKS_MESSAGE),
-            checked,
-            start_delay_secs,
-            throttle_secs,
-            every_steps,
-        )
+        checked = check_hooks(hooks, _HOOKS_MESSAGE), _checked_exporters(exporters)
+        return super().__new__(cls, input_fn, steps, name, *checked, start_delay_secs, throttle_secs, every_steps)
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(self)[:-1], {"every_steps": self.every_steps}  # copies need it: every_steps is keyword-only
@@ -218,25 +202,34 @@ def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[Eva
     def evaluate(has_ended: bool) -> bool:
         # The chief writes this file last; until then, its first checkpoint may be half-written.
         is_saved = tf.io.gfile.exists(os.path.join(estimator.model_dir, "checkpoint"))
-        checkpoint = estimator._newest_checkpoint() if is_saved or has_ended else None
+        if not is_saved and not has_ended:
+            return False
+        checkpoint = estimator._newest_checkpoint()
         if checkpoint is None:
             return has_ended
-        try:
-            step = checkpoints.read_global_step(checkpoint)
-            is_last = has_ended or (train_spec.max_steps is not None and step >= train_spec.max_steps)
-            for evaluation in evaluations:
-                if is_last:
-                    evaluation.run(checkpoint, is_the_final_export=True)
-                elif evaluation.checkpoint != checkpoint and evaluation.is_due(step):
-                    evaluation.run(checkpoint, is_the_final_export=False)
-            return is_last
-        except (ValueError, tf.errors.OpError):
-            if tf.io.gfile.exists(f"{checkpoint}.index"):
-                raise
-            log.warning("Training deleted checkpoint %s before it was evaluated.", checkpoint)
-            return False
+        return _evaluate_while_training(evaluations, checkpoint, train_spec.max_steps, has_ended)
 
     tasks.run_task(estimator._config, train, evaluate, min(spec.start_delay_secs for spec in specs))
+
+
+def _evaluate_while_training(
+    evaluations: list[_Evaluation], checkpoint: str, max_steps: int | None, has_ended: bool
+) -> bool:
+    """Runs the evaluations that are due for a checkpoint; returns whether it is the last one of a training."""
+    try:
+        step = checkpoints.read_global_step(checkpoint)
+        is_last = has_ended or (max_steps is not None and step >= max_steps)
+        for evaluation in evaluations:
+            if is_last:
+                evaluation.run(checkpoint, is_the_final_export=True)
+            elif evaluation.checkpoint != checkpoint and evaluation.is_due(step):
+                evaluation.run(checkpoint, is_the_final_export=False)
+        return is_last
+    except (ValueError, tf.errors.OpError):
+        if tf.io.gfile.exists(f"{checkpoint}.index"):
+            raise
+        log.warning("Training deleted checkpoint %s before it was evaluated.", checkpoint)
+        return False
 
 
 class _Evaluation:
@@ -327,8 +320,9 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         with time_spent.counted_as(time_spent.EVALUATION), self._estimator._just_saved(path if is_current else None):
             for evaluation in due:
                 evaluation.run(path, is_the_final_export=False)
-        for hook in self._epoch_hooks if due else ():
-            hook.evaluated(self._logs(due))
+        if due:
+            for hook in self._epoch_hooks:
+                hook.evaluated(self._logs(due))
 
     def end(self, session: Session, global_step_value: int) -> None:
         """Evaluates the end of an epoch that a callback has cut short, as fit does."""
@@ -341,12 +335,13 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
 
     def _logs(self, evaluations: list[_Evaluation]) -> dict[str, Any]:
         """Returns the metrics of `evaluations`, prefixed with the evaluation's name except for the first one."""
-        return {
-            metric if evaluation is self._evaluations[0] else f"{evaluation.spec.name}_{metric}": value
-            for evaluation in evaluations
-            for metric, value in evaluation.metrics.items()
-            if metric != "global_step"
-        }
+        logs = {}
+        for evaluation in evaluations:
+            prefix = f"{evaluation.spec.name}_"
+            if evaluation is self._evaluations[0]:
+                prefix = ""
+            logs |= {f"{prefix}{name}": value for name, value in evaluation.metrics.items() if name != "global_step"}
+        return logs
 
     def _start(self, global_step: int) -> None:
         self._started = True
@@ -395,8 +390,9 @@ def _check_types(estimator: object, train_spec: object, specs: list[EvalSpec]) -
 
 def _checked_exporters(exporters: Exporter | Iterable[Exporter] | None) -> tuple[Exporter, ...]:
     """Returns `exporters`, which may be one, an iterable or None, as a tuple."""
-    given = exporters if isinstance(exporters, Iterable) else () if exporters is None else (exporters,)
-    given = tuple(given)
+    if exporters is None:
+        return ()
+    given = tuple(exporters) if isinstance(exporters, Iterable) else (exporters,)
     if not all(isinstance(exporter, Exporter) for exporter in given):
         raise TypeError(f"`exporters` must be an Exporter, an iterable of Exporter, or `None`, found {exporters!r}.")
     _check_names(given)
@@ -414,4 +410,4 @@ def _check_names(exporters: Iterable[Exporter]) -> None:
 def _check_at_least(least: int, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and value < least:
-            raise ValueError(f"Must specify {name} {'> 0' if least == 1 else '>= 0'}, given: {value}")
+            raise ValueError(f"Must specify {name} {['>= 0', '> 0'][least]}, given: {value}")

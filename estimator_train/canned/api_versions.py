@@ -122,11 +122,12 @@ class ApiV1:
     @contextlib.contextmanager
     def train_scope(self, names: list[str]) -> Iterator[None]:
         # Purely DNN or linear models created optimizer variables in their own scope; other models, at the top level.
-        name = names[0] if len(names) == 1 and self._default_partitioner else ""
+        scope = ""
         with contextlib.ExitStack() as stack:
-            if name:
-                stack.enter_context(v1.variable_scope(name, auxiliary_name_scope=False))
-            stack.enter_context(tf.name_scope(f"{name}/head/".lstrip("/")))
+            if len(names) == 1 and self._default_partitioner:
+                scope = f"{names[0]}/"
+                stack.enter_context(v1.variable_scope(names[0], auxiliary_name_scope=False))
+            stack.enter_context(tf.name_scope(f"{scope}head/"))
             yield
 
 

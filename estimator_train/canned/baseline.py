@@ -8,13 +8,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.canned_estimator import (
-    Branch,
-    CannedEstimator,
-    Optimizer,
-    logits_dimension,
-    optimizer_factory,
-)
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension
 from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
 
@@ -44,10 +38,8 @@ class BaselineEstimator(CannedEstimator):
         optimizer: Optimizer = "Ftrl",
         config: RunConfig | None = None,
     ) -> None:
-        make_optimizer = optimizer_factory(optimizer, 0.3, self._api_version)
-        super().__init__(
-            head, [Branch("baseline", _logit_fn(logits_dimension(head)), make_optimizer)], model_dir, config
-        )
+        branch = self._branch("baseline", _logit_fn(logits_dimension(head)), optimizer, 0.3)
+        super().__init__(head, [branch], model_dir, config)
 
 
 class BaselineClassifier(BaselineEstimator):

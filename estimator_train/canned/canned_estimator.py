@@ -59,6 +59,17 @@ class CannedEstimator(Estimator):
         model_fn = functools.partial(_model_fn, head=head, branches=branches, api_version=self._api_version)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
+    def _branch(
+        self,
+        scope: str,
+        logit_fn: Callable[..., tf.Tensor],
+        optimizer: Optimizer,
+        learning_rate: float | None,
+        partitioner: Partitioner | None = None,
+    ) -> Branch:
+        """Returns a branch with an optimizer as for `optimizer_factory`."""
+        return Branch(scope, logit_fn, optimizer_factory(optimizer, learning_rate, self._api_version), partitioner)
+
 
 def logits_dimension(head: Head) -> int:
     """Returns the number of logits that `head` needs. Raises ValueError if it is not a Head."""
@@ -84,11 +95,14 @@ def optimizer_factory(
         if optimizer not in api_version.optimizers:
             names = sorted(api_version.optimizers)
             raise ValueError(f"Unsupported optimizer name: {optimizer}. Supported names are: {names}")
-        make = api_version.optimizers[optimizer]
-        return make if learning_rate is None else functools.partial(make, learning_rate)
+        if learning_rate is None:
+            return api_version.optimizers[optimizer]
+        return functools.partial(api_version.optimizers[optimizer], learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return functools.partial(optimizers.copied, optimizer)  # an instance works in one graph only
-    return optimizer if callable(optimizer) else lambda: optimizer
+    if callable(optimizer):
+        return optimizer
+    return lambda: optimizer
 
 
 def call_logit_fn(
@@ -144,18 +158,14 @@ def _model_fn(
         trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
 
     def train_op_fn(loss: tf.Tensor) -> tf.Operation:
+        ops = []
         with api_version.train_scope([branch.scope for branch in branches]):
-            ops = [
-                train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0])
-                for branch, variables in zip(branches, trained, strict=True)
-            ]
+            for branch, variables in zip(branches, trained, strict=True):
+                ops.append(train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0]))
         return tf.group(*ops)
 
+    update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+    total = tf.math.add_n(logits)
     return head.create_estimator_spec(
-        features,
-        mode,
-        tf.math.add_n(logits),
-        labels=labels,
-        train_op_fn=train_op_fn,
-        update_ops=v1.get_collection(v1.GraphKeys.UPDATE_OPS),
+        features, mode, total, labels=labels, train_op_fn=train_op_fn, update_ops=update_ops
     )

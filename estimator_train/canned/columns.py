@@ -29,11 +29,10 @@ def check_columns(
     Raises:
       ValueError: If there are no columns, two have the same name, or one has an unsupported type.
     """
-    columns = [columns] if isinstance(columns, private_tensorflow.feature_column_class()) else list(columns or ())
-    if not columns:
-        raise ValueError(f"{argument} must not be empty.")
+    if isinstance(columns, private_tensorflow.feature_column_class()):
+        columns = [columns]
     by_name = {}
-    for column in columns:
+    for column in columns or ():
         if not isinstance(column, private_tensorflow.feature_column_class()):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
         is_dense = isinstance(column, private_tensorflow.dense_column_class())
@@ -43,6 +42,8 @@ def check_columns(
         if column.name in by_name:
             raise ValueError(f"{argument} has two columns named {column.name!r}: {by_name[column.name]!r}, {column!r}")
         by_name[column.name] = column
+    if not by_name:
+        raise ValueError(f"{argument} must not be empty.")
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -75,7 +76,9 @@ def linear_model(
     weights = []
     with v1.variable_scope("linear_model"):
         for column in columns:
-            rows = column.num_buckets if _is_categorical(column) else column.variable_shape.num_elements()
+            rows = getattr(column, "num_buckets", None)
+            if not _is_categorical(column):
+                rows = column.variable_shape.num_elements()
             with _scope(column):
                 column.create_state(state)
                 weights.append(v1.get_variable("weights", [rows, units], initializer=v1.zeros_initializer()))
@@ -83,13 +86,18 @@ def linear_model(
     sums = []
     for column, weight in zip(columns, weights, strict=True):
         if _is_categorical(column):
-            with _explaining_names(column):
-                ids, id_weights = map(_flat_sparse, column.get_sparse_tensors(cache, state))
-            sums.append(tf.nn.safe_embedding_lookup_sparse(weight, ids, id_weights, sparse_combiner))
+            sums.append(_looked_up(column, weight, cache, state, sparse_combiner))
         else:
             with without_scope_in_tf215():
                 sums.append(tf.linalg.matmul(_dense(column, cache, state), weight))
     return tf.nn.bias_add(tf.math.add_n(sums), bias), weights, bias
+
+
+def _looked_up(column: FeatureColumn, weight: tf.Variable, cache: Any, state: Any, sparse_combiner: str) -> tf.Tensor:
+    """Returns the weights of the categories of each example, combined: (batch, units)."""
+    with _explaining_names(column):
+        ids, id_weights = map(_flat_sparse, column.get_sparse_tensors(cache, state))
+    return tf.nn.safe_embedding_lookup_sparse(weight, ids, id_weights, sparse_combiner)
 
 
 def _dense(column: FeatureColumn, cache: Any, state: Any) -> tf.Tensor:
@@ -106,10 +114,10 @@ def _explaining_names(column: FeatureColumn) -> Iterator[None]:
     except ValueError as error:
         if "is not a valid" not in str(error) or "scope name" not in str(error):
             raise
-        name = (column.categorical_column if hasattr(column, "categorical_column") else column).name
+        named: FeatureColumn = getattr(column, "categorical_column", column)
         raise ValueError(
-            f"TensorFlow cannot name ops after the column {name!r}: rename it, and the feature, with letters of ASCII, "
-            "digits and _.-/ only, and a letter or a digit first."
+            f"TensorFlow cannot name ops after the column {named.name!r}: rename it, and the feature, with letters of "
+            "ASCII, digits and _.-/ only, and a letter or a digit first."
         ) from error
 
 

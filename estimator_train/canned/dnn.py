@@ -14,14 +14,7 @@ from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned import private_tf_keras
 from estimator_train.canned.api_versions import Partitioner
-from estimator_train.canned.canned_estimator import (
-    Branch,
-    CannedEstimator,
-    Optimizer,
-    logits_dimension,
-    optimizer_factory,
-    summarize,
-)
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension, summarize
 from estimator_train.canned.columns import check_columns, input_layer
 from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -68,20 +61,10 @@ class DNNEstimator(CannedEstimator):
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
-        api_version = self._api_version
-        branch = Branch(
-            "dnn",
-            dnn_logit_fn_builder(
-                logits_dimension(head),
-                hidden_units,
-                feature_columns,
-                activation_fn,
-                dropout,
-                api_version.partitioner,
-                batch_norm,
-            ),
-            optimizer_factory(optimizer, api_version.dnn_learning_rate, api_version),
-        )
+        units, api_version = logits_dimension(head), self._api_version
+        layers = activation_fn, dropout, api_version.partitioner, batch_norm
+        logit_fn = dnn_logit_fn_builder(units, hidden_units, feature_columns, *layers)
+        branch = self._branch("dnn", logit_fn, optimizer, api_version.dnn_learning_rate)
         super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 
@@ -121,18 +104,9 @@ class DNNClassifier(DNNEstimator):
         loss_reduction: str = "sum_over_batch_size",
         batch_norm: bool = False,
     ) -> None:
-        super().__init__(
-            self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction),
-            hidden_units,
-            feature_columns,
-            model_dir,
-            optimizer,
-            activation_fn,
-            dropout,
-            config,
-            warm_start_from,
-            batch_norm,
-        )
+        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        how = optimizer, activation_fn, dropout, config, warm_start_from, batch_norm
+        super().__init__(head, hidden_units, feature_columns, model_dir, *how)
 
 
 class DNNRegressor(DNNEstimator):
@@ -162,18 +136,9 @@ class DNNRegressor(DNNEstimator):
         loss_reduction: str = "sum_over_batch_size",
         batch_norm: bool = False,
     ) -> None:
-        super().__init__(
-            RegressionHead(label_dimension, weight_column, loss_reduction),
-            hidden_units,
-            feature_columns,
-            model_dir,
-            optimizer,
-            activation_fn,
-            dropout,
-            config,
-            warm_start_from,
-            batch_norm,
-        )
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        how = optimizer, activation_fn, dropout, config, warm_start_from, batch_norm
+        super().__init__(head, hidden_units, feature_columns, model_dir, *how)
 
 
 def dnn_logit_fn_builder(
@@ -192,10 +157,10 @@ def dnn_logit_fn_builder(
     Raises:
       ValueError: If a number of units is not a positive int, or a column is not dense.
     """
-    hidden_units = [] if hidden_units is None else list(hidden_units)
-    for size in [units, *hidden_units]:
+    sizes = list(hidden_units or ())
+    for size in [units, *sizes]:
         if not isinstance(size, numbers.Integral) or size < 1:
-            raise ValueError(f"units and hidden_units must be positive ints, given: {units!r}, {hidden_units}")
+            raise ValueError(f"units and hidden_units must be positive ints, given: {units!r}, {sizes}")
     columns = check_columns(feature_columns, "feature_columns", dense=True)
 
     def dnn_logit_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
@@ -204,7 +169,7 @@ def dnn_logit_fn_builder(
         scope = v1.get_variable_scope().name
         with v1.variable_scope("input_from_feature_columns", partitioner=input_layer_partitioner):
             net = input_layer(features, columns)
-        for index, size in enumerate(hidden_units):
+        for index, size in enumerate(sizes):
             name = f"hiddenlayer_{index}"
             net = Dense(size, activation_fn, kernel_initializer=v1.glorot_uniform_initializer(), name=name)(net)
             if dropout is not None and training:

@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.api_versions import ApiVersion
-from estimator_train.canned.canned_estimator import (
-    Branch,
-    CannedEstimator,
-    Optimizer,
-    logits_dimension,
-    optimizer_factory,
-)
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension
 from estimator_train.canned.columns import check_columns
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
@@ -26,7 +19,47 @@ from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
 
 
-class DNNLinearCombinedEstimator(CannedEstimator):
+class _Linear(NamedTuple):
+    """The arguments of the linear model."""
+
+    feature_columns: Iterable[FeatureColumn] | None
+    optimizer: Optimizer
+    sparse_combiner: str
+
+
+class _Dnn(NamedTuple):
+    """The arguments of the network."""
+
+    feature_columns: Iterable[FeatureColumn] | None
+    optimizer: Optimizer
+    hidden_units: Sequence[int] | None
+    activation_fn: Callable[[tf.Tensor], tf.Tensor]
+    dropout: float | None
+    batch_norm: bool
+
+
+class _Combined(CannedEstimator):
+    """An Estimator of the branches that have columns: the network, the linear model, or both."""
+
+    def __init__(self, head: Head, linear: _Linear, dnn: _Dnn, *others: Any) -> None:
+        if not linear.feature_columns and not dnn.feature_columns:
+            raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
+        if dnn.feature_columns and not dnn.hidden_units:
+            raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
+        units, branches = logits_dimension(head), []
+        if dnn.feature_columns:
+            how = dnn.activation_fn, dnn.dropout, self._api_version.partitioner, dnn.batch_norm
+            logit_fn = dnn_logit_fn_builder(units, dnn.hidden_units, dnn.feature_columns, *how)
+            branches.append(self._branch("dnn", logit_fn, dnn.optimizer, 0.001))
+        if linear.feature_columns:
+            columns = check_columns(linear.feature_columns, "linear_feature_columns", dense=False)
+            rate, partitioner = min(0.005, 1 / math.sqrt(len(columns))), self._api_version.partitioner
+            linear_fn = linear_logit_fn_builder(units, columns, linear.sparse_combiner)
+            branches.append(self._branch("linear", linear_fn, linear.optimizer, rate, partitioner))
+        super().__init__(head, branches, *others)
+
+
+class DNNLinearCombinedEstimator(_Combined):
     """Trains a linear model and a feed-forward network together, adding up their logits; takes any head.
 
     Either of the two may be omitted. For an optimizer given by name, the learning rate is 0.001 for the network, and
@@ -69,11 +102,10 @@ class DNNLinearCombinedEstimator(CannedEstimator):
     ) -> None:
         linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
         dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
-        branches = _branches(head, self._api_version, linear, dnn)
-        super().__init__(head, branches, model_dir, config)
+        super().__init__(head, linear, dnn, model_dir, config)
 
 
-class DNNLinearCombinedClassifier(CannedEstimator):
+class DNNLinearCombinedClassifier(_Combined):
     """Trains a wide and deep classifier.
 
     The head is a `BinaryClassHead`, or a `MultiClassHead` if there are more than two classes. See
@@ -112,11 +144,10 @@ class DNNLinearCombinedClassifier(CannedEstimator):
         head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
         dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
-        branches = _branches(head, self._api_version, linear, dnn)
-        super().__init__(head, branches, model_dir, config, warm_start_from)
+        super().__init__(head, linear, dnn, model_dir, config, warm_start_from)
 
 
-class DNNLinearCombinedRegressor(CannedEstimator):
+class DNNLinearCombinedRegressor(_Combined):
     """Trains a wide and deep regressor with a `RegressionHead`.
 
     See `DNNLinearCombinedEstimator` for the other arguments.
@@ -152,57 +183,4 @@ class DNNLinearCombinedRegressor(CannedEstimator):
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
         linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
         dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
-        branches = _branches(head, self._api_version, linear, dnn)
-        super().__init__(head, branches, model_dir, config, warm_start_from)
-
-
-class _Linear(NamedTuple):
-    """The arguments of the linear model."""
-
-    feature_columns: Iterable[FeatureColumn] | None
-    optimizer: Optimizer
-    sparse_combiner: str
-
-
-class _Dnn(NamedTuple):
-    """The arguments of the network."""
-
-    feature_columns: Iterable[FeatureColumn] | None
-    optimizer: Optimizer
-    hidden_units: Sequence[int] | None
-    activation_fn: Callable[[tf.Tensor], tf.Tensor]
-    dropout: float | None
-    batch_norm: bool
-
-
-def _branches(head: Head, api_version: ApiVersion, linear: _Linear, dnn: _Dnn) -> list[Branch]:
-    """Returns the branches that have columns: the network, the linear model, or both."""
-    if not linear.feature_columns and not dnn.feature_columns:
-        raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
-    if dnn.feature_columns and not dnn.hidden_units:
-        raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
-    units = logits_dimension(head)
-    branches = []
-    if dnn.feature_columns:
-        logit_fn = dnn_logit_fn_builder(
-            units,
-            dnn.hidden_units,
-            dnn.feature_columns,
-            dnn.activation_fn,
-            dnn.dropout,
-            api_version.partitioner,
-            dnn.batch_norm,
-        )
-        branches.append(Branch("dnn", logit_fn, optimizer_factory(dnn.optimizer, 0.001, api_version)))
-    if linear.feature_columns:
-        columns = check_columns(linear.feature_columns, "linear_feature_columns", dense=False)
-        learning_rate = min(0.005, 1 / math.sqrt(len(columns)))
-        branches.append(
-            Branch(
-                "linear",
-                linear_logit_fn_builder(units, columns, linear.sparse_combiner),
-                optimizer_factory(linear.optimizer, learning_rate, api_version),
-                api_version.partitioner,
-            )
-        )
-    return branches
+        super().__init__(head, linear, dnn, model_dir, config, warm_start_from)

@@ -11,14 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.canned_estimator import (
-    Branch,
-    CannedEstimator,
-    Optimizer,
-    logits_dimension,
-    optimizer_factory,
-    summarize,
-)
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension, summarize
 from estimator_train.canned.columns import check_columns, linear_model
 from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -57,13 +50,11 @@ class LinearEstimator(CannedEstimator):
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         columns = check_columns(feature_columns, "feature_columns", dense=False)
-        learning_rate = 0.2 if optimizer is not None else min(0.2, 1 / math.sqrt(len(columns)))
-        branch = Branch(
-            "linear",
-            linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner),
-            optimizer_factory(optimizer or "Ftrl", learning_rate, self._api_version),
-            self._api_version.partitioner,
-        )
+        learning_rate = 0.2
+        if optimizer is None:
+            learning_rate = min(learning_rate, 1 / math.sqrt(len(columns)))
+        logit_fn = linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner)
+        branch = self._branch("linear", logit_fn, optimizer or "Ftrl", learning_rate, self._api_version.partitioner)
         super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 

@@ -74,8 +74,9 @@ def _spec(
     if weight_column is None:
         return spec
 
-    is_name = isinstance(weight_column, str)
-    column: FeatureColumn = tf.feature_column.numeric_column(weight_column) if is_name else weight_column
+    column: FeatureColumn = weight_column
+    if isinstance(weight_column, str):
+        column = tf.feature_column.numeric_column(weight_column)
     if not hasattr(column, "normalizer_fn"):  # only numeric columns have it
         raise ValueError(
             "weight_column should be a str or a tf.feature_column.numeric_column; "

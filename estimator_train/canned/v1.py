@@ -20,16 +20,7 @@ def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: s
     `before_config` or `after_config` names that argument, and says on which side of `config` it is.
     """
     partitioner = before_config or after_config
-    hints = {partitioner: Callable[..., Any] | None}
-    parameters = []
-    for parameter in inspect.signature(base.__init__).parameters.values():
-        if parameter.name == "loss_reduction":
-            parameter = parameter.replace(default="weighted_sum")
-        names = [before_config, "config", after_config] if parameter.name == "config" else [parameter.name]
-        parameters += [
-            parameter.replace(name=name, annotation=hints.get(name, parameter.annotation)) for name in names if name
-        ]
-    signature = inspect.Signature(parameters)
+    signature = _signature(base, before_config, after_config)
 
     class Canned(Estimator, base):  # type: ignore[valid-type, misc]
         __doc__ = base.__doc__
@@ -47,6 +38,21 @@ def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: s
 
     Canned.__name__ = Canned.__qualname__ = base.__name__
     return Canned
+
+
+def _signature(base: type, before_config: str | None, after_config: str | None) -> inspect.Signature:
+    parameters = []
+    for parameter in inspect.signature(base.__init__).parameters.values():  # type: ignore[misc]
+        if parameter.name == "loss_reduction":
+            parameter = parameter.replace(default="weighted_sum")
+        if parameter.name != "config":
+            parameters.append(parameter)
+            continue
+        partitioner = parameter.replace(annotation=Callable[..., Any] | None)
+        before = [partitioner.replace(name=before_config)] if before_config else []
+        after = [partitioner.replace(name=after_config)] if after_config else []
+        parameters += [*before, parameter, *after]
+    return inspect.Signature(parameters)
 
 
 LinearClassifier = _tf1(linear.LinearClassifier, after_config="partitioner")

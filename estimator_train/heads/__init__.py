@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.heads.binary_class_head import BinaryClassHead
@@ -33,9 +32,6 @@ def binary_or_multi_class_head(
     loss_reduction: str,
 ) -> BinaryClassHead | MultiClassHead:
     """Returns the head of a classifier: `BinaryClassHead` for two classes, otherwise `MultiClassHead`."""
-    settings: dict[str, Any] = {
-        "weight_column": weight_column,
-        "label_vocabulary": label_vocabulary,
-        "loss_reduction": loss_reduction,
-    }
-    return BinaryClassHead(**settings) if n_classes == 2 else MultiClassHead(n_classes, **settings)
+    if n_classes == 2:
+        return BinaryClassHead(weight_column, None, label_vocabulary, loss_reduction)
+    return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)

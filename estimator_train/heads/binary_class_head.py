@@ -14,7 +14,7 @@ from estimator_train.export import ExportOutput, RegressionOutput
 from estimator_train.heads import checks, classes
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead, labels_and, only
 
 
 class BinaryClassHead(SingleHead):
@@ -68,16 +68,17 @@ class BinaryClassHead(SingleHead):
         }
 
     def _metrics(self) -> MetricFactories:
+        and_class, and_logistic = labels_and(PredictionKeys.CLASS_IDS), labels_and(PredictionKeys.LOGISTIC)
         return {
-            MetricKeys.ACCURACY: (keras.metrics.Accuracy, _label_and_class),
-            MetricKeys.PRECISION: (keras.metrics.Precision, _label_and_class),
-            MetricKeys.RECALL: (keras.metrics.Recall, _label_and_class),
-            MetricKeys.PREDICTION_MEAN: (keras.metrics.Mean, _logistic),
-            MetricKeys.LABEL_MEAN: (keras.metrics.Mean, _label),
-            MetricKeys.ACCURACY_BASELINE: (_AccuracyBaseline, _label),
-            MetricKeys.AUC: (keras.metrics.AUC, _label_and_logistic),
-            MetricKeys.AUC_PR: (functools.partial(keras.metrics.AUC, curve="PR"), _label_and_logistic),
-            **classes.threshold_metrics(self._thresholds, _label_and_logistic),
+            MetricKeys.ACCURACY: (keras.metrics.Accuracy, and_class),
+            MetricKeys.PRECISION: (keras.metrics.Precision, and_class),
+            MetricKeys.RECALL: (keras.metrics.Recall, and_class),
+            MetricKeys.PREDICTION_MEAN: (keras.metrics.Mean, only(PredictionKeys.LOGISTIC)),
+            MetricKeys.LABEL_MEAN: (keras.metrics.Mean, labels_and()),
+            MetricKeys.ACCURACY_BASELINE: (_AccuracyBaseline, labels_and()),
+            MetricKeys.AUC: (keras.metrics.AUC, and_logistic),
+            MetricKeys.AUC_PR: (functools.partial(keras.metrics.AUC, curve="PR"), and_logistic),
+            **classes.threshold_metrics(self._thresholds, and_logistic),
         }
 
     def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
@@ -93,19 +94,3 @@ class _AccuracyBaseline(keras.metrics.Mean):
     def result(self) -> tf.Tensor:
         mean = super().result()
         return tf.maximum(mean, 1 - mean)
-
-
-def _label(labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
-    return (labels,)
-
-
-def _logistic(labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
-    return (predictions[PredictionKeys.LOGISTIC],)
-
-
-def _label_and_class(labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
-    return labels, predictions[PredictionKeys.CLASS_IDS]
-
-
-def _label_and_logistic(labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
-    return labels, predictions[PredictionKeys.LOGISTIC]

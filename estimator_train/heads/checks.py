@@ -158,10 +158,9 @@ def check_weights(
     """
     if weight_column is None:
         return 1.0
-    normalize = getattr(weight_column, "normalizer_fn", None)
     if not isinstance(weight_column, str) and not hasattr(weight_column, "normalizer_fn"):
         raise TypeError(f"Weight column must be either a string or NumericColumn. Given type: {type(weight_column)}.")
-    key = weight_column if isinstance(weight_column, str) else weight_column.key
+    key, normalize = getattr(weight_column, "key", weight_column), getattr(weight_column, "normalizer_fn", None)
     if not isinstance(features, dict) or key not in features:
         raise ValueError(f"Feature {key} is not in features dictionary. It is the weight_column. Given: {features}")
     weights = tf.convert_to_tensor(features[key])
@@ -169,8 +168,9 @@ def check_weights(
     if not (weights.dtype.is_floating or weights.dtype.is_integer):
         raise ValueError(f"Weight column should be castable to float. Given dtype: {weights.dtype}")
     weights = _with_last_dimension(tf.cast(weights, tf.float32), logits)
-    logits_shape = " or [D0, D1, ... DN, logits_dimension]" if len(dimensions) > 1 else ""
-    message = f"weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]{logits_shape}"
+    message = "weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]"
+    if len(dimensions) > 1:
+        message += " or [D0, D1, ... DN, logits_dimension]"
     return _check_shape(weights, logits, dimensions, message)
 
 
@@ -182,7 +182,9 @@ def check_losses(losses: tf.Tensor, logits: tf.Tensor, dimension: int) -> tf.Ten
 
 def _with_last_dimension(tensor: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ranks = tensor.shape.rank, logits.shape.rank
-    return tensor[..., tf.newaxis] if None not in ranks and ranks[0] == ranks[1] - 1 else tensor
+    if None in ranks or ranks[0] != ranks[1] - 1:
+        return tensor
+    return tensor[..., tf.newaxis]
 
 
 def _check_shape(tensor: tf.Tensor, logits: tf.Tensor, dimensions: Sequence[int], message: str) -> tf.Tensor:

@@ -13,7 +13,7 @@ from estimator_train.export import ExportOutput
 from estimator_train.heads import checks, classes
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead, labels_and
 
 
 class MultiClassHead(SingleHead):
@@ -71,12 +71,7 @@ class MultiClassHead(SingleHead):
         }
 
     def _metrics(self) -> MetricFactories:
-        return {
-            MetricKeys.ACCURACY: (
-                keras.metrics.Accuracy,
-                lambda labels, predictions: (labels, predictions[PredictionKeys.CLASS_IDS]),
-            )
-        }
+        return {MetricKeys.ACCURACY: (keras.metrics.Accuracy, labels_and(PredictionKeys.CLASS_IDS))}
 
     def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)

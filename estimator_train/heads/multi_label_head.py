@@ -14,7 +14,7 @@ from estimator_train.export import ExportOutput
 from estimator_train.heads import checks, classes
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead, labels_and
 
 
 class MultiLabelHead(SingleHead):
@@ -100,19 +100,20 @@ class MultiLabelHead(SingleHead):
 
     def _metrics(self) -> MetricFactories:
         auc_pr = functools.partial(keras.metrics.AUC, curve="PR")
+        and_probabilities = labels_and(PredictionKeys.PROBABILITIES)
         metrics = {
-            MetricKeys.AUC: (keras.metrics.AUC, _labels_and_probabilities),
-            MetricKeys.AUC_PR: (auc_pr, _labels_and_probabilities),
-            **classes.threshold_metrics(self._thresholds, _labels_and_probabilities),
+            MetricKeys.AUC: (keras.metrics.AUC, and_probabilities),
+            MetricKeys.AUC_PR: (auc_pr, and_probabilities),
+            **classes.threshold_metrics(self._thresholds, and_probabilities),
         }
         for class_id in self._measured_classes:
-            name = f"class{class_id}" if self._vocabulary is None else self._vocabulary[class_id]
+            name = f"class{class_id}"
+            if self._vocabulary is not None:
+                name = self._vocabulary[class_id]
+            probability = functools.partial(_probability, class_id)
             label_and_probability = functools.partial(_label_and_probability, class_id)
             metrics |= {
-                MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (
-                    keras.metrics.Mean,
-                    functools.partial(_probability, class_id),
-                ),
+                MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (keras.metrics.Mean, probability),
                 MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, label_and_probability),
                 MetricKeys.AUC_PR_AT_NAME % name: (auc_pr, label_and_probability),
             }
@@ -121,10 +122,6 @@ class MultiLabelHead(SingleHead):
     def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)
         return {"classification": output}
-
-
-def _labels_and_probabilities(labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
-    return labels, predictions[PredictionKeys.PROBABILITIES]
 
 
 def _probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:

@@ -13,7 +13,7 @@ from estimator_train.export import ExportOutput, RegressionOutput
 from estimator_train.heads import checks
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead, labels_and, only
 
 
 class RegressionHead(SingleHead):
@@ -62,11 +62,8 @@ class RegressionHead(SingleHead):
 
     def _metrics(self) -> MetricFactories:
         return {
-            MetricKeys.PREDICTION_MEAN: (
-                keras.metrics.Mean,
-                lambda labels, predictions: (predictions[PredictionKeys.PREDICTIONS],),
-            ),
-            MetricKeys.LABEL_MEAN: (keras.metrics.Mean, lambda labels, predictions: (labels,)),
+            MetricKeys.PREDICTION_MEAN: (keras.metrics.Mean, only(PredictionKeys.PREDICTIONS)),
+            MetricKeys.LABEL_MEAN: (keras.metrics.Mean, labels_and()),
         }
 
     def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:

@@ -22,6 +22,16 @@ UpdateArguments: TypeAlias = Callable[[Any, Predictions], tuple[tf.Tensor, ...]]
 MetricFactories: TypeAlias = dict[str, tuple[Callable[..., keras.metrics.Metric], UpdateArguments]]
 
 
+def labels_and(*keys: str) -> UpdateArguments:
+    """Returns a function that gives a metric the labels, and the predictions with these keys."""
+    return lambda labels, predictions: (labels, *(predictions[key] for key in keys))
+
+
+def only(key: str) -> UpdateArguments:
+    """Returns a function that gives a metric the predictions with this key alone."""
+    return lambda labels, predictions: (predictions[key],)
+
+
 class SingleHead(Head):
     """Base class of heads with one output. Subclasses define labels, losses, predictions and metrics.
 

@@ -127,7 +127,7 @@ class CallbacksHook(EpochHook):
         with self._as_in_fit():
             self._adapter.count_step(self._model, self._step)
             self._callbacks.on_train_batch_end(self._step - self._first_of_epoch - 1, self._logs)
-            if self._since_first(self._step) % self.steps_per_epoch == 0 if self.steps_per_epoch else self._metrics:
+            if self._is_at_end_of_epoch():
                 self._end_epoch(is_last=self._step >= self._last_step)
         if self._model.stop_training:
             run_context.request_stop()
@@ -159,6 +159,11 @@ class CallbacksHook(EpochHook):
         # The rate of a checkpoint inside this epoch is set already: a schedule that multiplies it would do so twice.
         if resumes and self._learning_rate() != rate:
             self._model.optimizer.learning_rate = rate
+
+    def _is_at_end_of_epoch(self) -> bool:
+        if self.steps_per_epoch:
+            return self._since_first(self._step) % self.steps_per_epoch == 0
+        return bool(self._metrics)
 
     def _since_first(self, step: int) -> int:
         return step - self.first_step

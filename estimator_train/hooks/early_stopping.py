@@ -166,7 +166,17 @@ def make_stop_at_checkpoint_step_hook(
     return _StopAtSavedStepHook(model_dirs.absolute(estimator.model_dir), last_step, wait_after_file_check_secs)
 
 
-class _StopHook(tf.compat.v1.train.SessionRunHook):
+class _SeesGlobalStep(tf.compat.v1.train.SessionRunHook):
+    """Fetches the global step with each training step; the value may be the one before or after the update."""
+
+    def begin(self) -> None:
+        self._global_step = v1.train.get_global_step()
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return v1.train.SessionRunArgs(self._global_step)
+
+
+class _StopHook(_SeesGlobalStep):
     """Stops training once `should_stop_fn()` is true. Adds nothing to the graph, hence nothing to checkpoints."""
 
     def __init__(
@@ -180,17 +190,10 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
         self._should_stop_fn = should_stop_fn
         self._timer = StepTimer(every_secs=run_every_secs, every_steps=run_every_steps)
 
-    def begin(self) -> None:
-        self._global_step = v1.train.get_global_step()
-
     def next_look(self, global_step: int) -> float:
         return self._timer.next_look(global_step)
 
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        return v1.train.SessionRunArgs(self._global_step)
-
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        # A global step fetched together with a training step may be the one before or after the update.
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
         step = run_context.session.run(self._global_step)
@@ -280,17 +283,11 @@ class StopOnMetricHook(_StopHook):
             raise ArgumentError(given, f": the evaluation has no such metric; it has {has}")
 
 
-class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):
+class _StopAtSavedStepHook(_SeesGlobalStep):
     def __init__(self, model_dir: str, last_step: int, wait_secs: float) -> None:
         self._model_dir = model_dir
         self._last_step = last_step
         self._wait_secs = wait_secs
-
-    def begin(self) -> None:
-        self._global_step = v1.train.get_global_step()
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        return v1.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if run_values.results + 1 < self._last_step:

@@ -112,9 +112,9 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             self._bar.bar_format = self._bar_format(to_go or "?")
             self._bar.set_postfix_str(", ".join(_fitting(texts, self._bar)))
             return
-        goal = "" if self._last_step is None else f"/{self._last_step}"
         if to_go is not None:
             texts.append(f"{to_go} to go")
+        goal = "" if self._last_step is None else f"/{self._last_step}"
         print(f"step {self._step}{goal}: {', '.join(texts)}", file=self._file, flush=True)
 
     def _seconds_to_go(self, training_seconds: float) -> float:

@@ -22,10 +22,7 @@ _MIXUP_ALPHA = 0.2
 _CROP = 0.5, 1.0  # share of the sides
 
 NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "crop", "cutmix")
-PRESETS = {
-    "light": ("flip", "zoom", "shift"),
-    "medium": ("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
-}
+PRESETS = {"light": ("flip", "zoom", "shift"), "medium": ("flip", "rotate", "zoom", "shift", "brightness", "contrast")}
 
 
 def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[str]) -> ChangedBatches:
@@ -75,8 +72,10 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
 
 def _parsed(names: str | Iterable[str]) -> tuple[str, ...]:
     """Returns the augmentations requested by `names`, presets expanded, each once, in the order of `NAMES`."""
+    if isinstance(names, str):
+        names = names.split(",")
     asked = set()
-    for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
+    for name in map(str.strip, names):
         if name not in NAMES and name not in PRESETS:
             raise ValueError(f"there is no augmentation {name!r}; choose from {', '.join([*NAMES, *PRESETS])}")
         asked |= set(PRESETS.get(name, [name]))
@@ -103,14 +102,17 @@ class Augmentation:
             images = _cropped(images, tf.random.fold_in(seed, 8))
         if "flip" in self.names:
             images = _flipped(images, seeds["flip"])
-        if {"rotate", "zoom", "shift"} & set(self.names):
-            images = _moved(images, {name: seeds[name] for name in ("rotate", "zoom", "shift") if name in self.names})
+        moves = {name: seed for name, seed in seeds.items() if name in {"rotate", "zoom", "shift"} & set(self.names)}
+        if moves:
+            images = _moved(images, moves)
         for name, change in (("brightness", _brightened), ("contrast", _contrasted), ("cutout", _cut_out)):
             if name in self.names:
                 images = change(images, seeds[name])
         if "mixup" in self.names:
             images, *rest = _mixed(images, rest, seeds["mixup"])
-        return _pasted(images, rest, tf.random.fold_in(seed, 9)) if "cutmix" in self.names else (images, *rest)
+        if "cutmix" in self.names:
+            images, *rest = _pasted(images, rest, tf.random.fold_in(seed, 9))
+        return images, *rest
 
 
 def _uniform(images: tf.Tensor, seed: tf.Tensor, low: float, high: float, values: int = 1) -> tf.Tensor:

@@ -72,4 +72,6 @@ def _classes(labels: tf.Tensor) -> tf.Tensor:
 
     if labels.shape.rank == 1 or labels.shape[1] == 1:
         return of_indices()
-    return tf.cond(tf.shape(labels)[1] > 1, of_one_hot, of_indices) if labels.shape[1] is None else of_one_hot()
+    if labels.shape[1] is None:
+        return tf.cond(tf.shape(labels)[1] > 1, of_one_hot, of_indices)
+    return of_one_hot()

@@ -110,52 +110,35 @@ class GeneratorExamples:
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         signature = self._signature(context)
-        batch_size, before = self.batch_size, share_of_pipeline(self.first, context)
+        before = share_of_pipeline(self.first, context)
         epoch = first = 0
-        if batch_size is not None and self.elements_per_epoch is not None:
+        if self.batch_size is not None and self.elements_per_epoch is not None:
             (epoch, first), before = divmod(before, self.elements_per_epoch), 0
-        generate = functools.partial(epochs, num_epochs=self.num_epochs, augment=self.augment)
-
-        def items() -> Iterator[Item | None]:
-            if not self.workers:
-                yield from generate(self._make_fresh, input_context=context, start=(epoch, first))
-                return
-            functions = [
-                functools.partial(
-                    generate,
-                    self.make_generator,
-                    input_context=share,
-                    start=(epoch, len(range(worker, first, self.workers))),
-                )
-                for worker, share in enumerate(_shares(context, self.workers))
-            ]
-            with in_workers(functions) as streams:
-                yield from in_turn(streams, first)
 
         def elements() -> Iterator[tuple]:
-            return _checked(items(), signature, self.elements_per_epoch, self.skipped, first)
+            items = self._items(context, epoch, first)
+            return _checked(items, signature, self.elements_per_epoch, self.skipped, first)
 
-        if batch_size is None:
-
-            def copies() -> Iterator[tuple]:
-                # TensorFlow uses an array where it lies, and Python and workers may use the memory again.
-                return map(copy.deepcopy, elements())
-
-            dataset = without_first(tf.data.Dataset.from_generator(copies, output_signature=signature), before)
+        if self.batch_size is None:
+            dataset = without_first(_as_they_are(elements, signature), before)
         else:
-
-            def batches() -> Iterator[Nest]:
-                # Batched here rather than by Dataset.batch: passing one element from Python to tf.data costs more than
-                # making a small batch.
-                return _batches(itertools.islice(elements(), before, None), batch_size, signature)
-
-            batch_signature = tf.nest.map_structure(
-                lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature
-            )
-            dataset = tf.data.Dataset.from_generator(batches, output_signature=batch_signature)
+            dataset = _in_batches(elements, before, self.batch_size, signature)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+    def _items(self, context: tf.distribute.InputContext, epoch: int, first: int) -> Iterator[Item | None]:
+        """Yields what `epochs` does, from the element `first` of an epoch on, generated here or in the workers."""
+        generate = functools.partial(epochs, num_epochs=self.num_epochs, augment=self.augment)
+        if not self.workers:
+            yield from generate(self._make_fresh, input_context=context, start=(epoch, first))
+            return
+        functions = []
+        for worker, share in enumerate(_shares(context, self.workers)):
+            start = epoch, len(range(worker, first, self.workers))
+            functions.append(functools.partial(generate, self.make_generator, input_context=share, start=start))
+        with in_workers(functions) as streams:
+            yield from in_turn(streams, first)
 
     def starting_at(self, examples: int, seed: int) -> GeneratorExamples:
         return dataclasses.replace(self, first=examples)
@@ -170,6 +153,29 @@ class GeneratorExamples:
     @functools.cached_property
     def _make_fresh(self) -> Callable[..., Iterable[Item]]:
         return _refusing_the_last(self.make_generator)
+
+
+def _as_they_are(elements: Callable[[], Iterator[tuple]], signature: Nest) -> tf.data.Dataset:
+    def copies() -> Iterator[tuple]:
+        # TensorFlow uses an array where it lies, and Python and workers may use the memory again.
+        return map(copy.deepcopy, elements())
+
+    return tf.data.Dataset.from_generator(copies, output_signature=signature)
+
+
+def _in_batches(
+    elements: Callable[[], Iterator[tuple]], first: int, batch_size: int, signature: Nest
+) -> tf.data.Dataset:
+    """Returns batches of the elements from `first` on.
+
+    They are not made by Dataset.batch: passing one element from Python to tf.data costs more than making a small batch.
+    """
+
+    def batches() -> Iterator[Nest]:
+        return _batches(itertools.islice(elements(), first, None), batch_size, signature)
+
+    specs = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
+    return tf.data.Dataset.from_generator(batches, output_signature=specs)
 
 
 def _refusing_the_last(make_generator: Callable[..., Iterable[Item]]) -> Callable[..., Iterable[Item]]:
@@ -208,11 +214,13 @@ def _with_ranks(signature: Nest | None, inferred: Nest) -> Nest:
     """Fills unknown ranks of `signature` from `inferred`; Keras needs the rank to resolve a metric like "acc"."""
     if signature is None:
         return inferred
-    return tf.nest.map_structure(
-        lambda spec, like: tf.TensorSpec([None] * like.shape.rank, spec.dtype) if spec.shape.rank is None else spec,
-        signature,
-        inferred,
-    )
+
+    def with_rank(spec: tf.TensorSpec, like: tf.TensorSpec) -> tf.TensorSpec:
+        if spec.shape.rank is not None:
+            return spec
+        return tf.TensorSpec([None] * like.shape.rank, spec.dtype)
+
+    return tf.nest.map_structure(with_rank, signature, inferred)
 
 
 def _signature_of(value: Nest, batched: bool) -> Nest:

@@ -63,4 +63,4 @@ class WandbLogger(Logger):
                 self._run.save(str(file), base_path=str(path.parent), policy="now")
 
     def close(self, *, succeeded: bool = True) -> None:
-        self._run.finish(exit_code=0 if succeeded else 1)
+        self._run.finish(exit_code=int(not succeeded))

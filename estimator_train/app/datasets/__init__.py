@@ -108,8 +108,9 @@ def open_evaluation(
       ValueError: the classes differ; the message names those that do. And as `open_dataset`.
       FileNotFoundError, NotADirectoryError, ConnectionError: as `open_dataset`.
     """
-    is_folder = name in _FOLDERS and data_dir is not None and not as_path(data_dir).is_file()  # of oct2017, a zip
-    module = named("images" if is_folder else name)
+    module = named(name)
+    if name in _FOLDERS and data_dir is not None and not as_path(data_dir).is_file():  # of oct2017, a zip
+        module = named("images")
     if data_dir is not None and hasattr(module, "open_evaluation"):
         return module.open_evaluation(data_dir, class_names, task=task, image_size=image_size)
     data = open_dataset(name, data_dir)

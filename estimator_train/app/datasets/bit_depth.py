@@ -25,8 +25,10 @@ def brightest_if_dark(paths: Sequence[str]) -> int | None:
     """
     paths = [path for path in paths if path.lower().endswith(_SUFFIXES) and not is_remote(path)]
     highest = [_highest_of_16_bits(path) for path in paths[:: max(1, len(paths) // _LOOKED_AT)][:_LOOKED_AT]]
-    values = [value for value in highest if value is not None]
-    return max(values) if values and max(values) < _DARK else None
+    brightest = max((value for value in highest if value is not None), default=_DARK)
+    if brightest >= _DARK:
+        return None
+    return brightest
 
 
 def _highest_of_16_bits(path: str) -> int | None:

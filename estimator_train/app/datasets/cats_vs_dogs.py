@@ -7,12 +7,12 @@ import os
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets import tfds
-from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset
 from estimator_train.app.datasets.images import open_directory
 
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
 
-_IMAGE_SIZE = (224, 224)
+_PUBLISHED = tfds.Named("cats_vs_dogs")
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -22,14 +22,12 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
     Raises:
       ValueError, FileNotFoundError, NotADirectoryError: see `images.open_directory`.
-      ValueError, ConnectionError: see `tfds.open_prepared`.
+      ValueError, ConnectionError: see `tfds.Named.open_dataset`.
     """
     if data_dir is None or _is_prepared(data_dir):
-        data = tfds.open_prepared("cats_vs_dogs", data_dir)
-        return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=_IMAGE_SIZE)
-    return open_directory(
-        data_dir, name="cats_vs_dogs", default_model="mobilenet_v2", default_epochs=2, image_size=_IMAGE_SIZE
-    )
+        data = _PUBLISHED.open_dataset(data_dir)
+        return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=PHOTOGRAPHS["image_size"])
+    return open_directory(data_dir, name="cats_vs_dogs", **PHOTOGRAPHS)
 
 
 def _is_prepared(directory):
@@ -39,9 +37,9 @@ def _is_prepared(directory):
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> str:
     """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
-    return tfds.prepared("cats_vs_dogs", data_dir).data_dir
+    return _PUBLISHED.download(data_dir)
 
 
 def is_here() -> bool:
     """Returns whether the data is where TensorFlow Datasets keeps it."""
-    return tfds.is_prepared("cats_vs_dogs")
+    return _PUBLISHED.is_here()

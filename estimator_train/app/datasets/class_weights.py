@@ -40,7 +40,8 @@ def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -
         text = path.read_text(encoding="utf-8-sig")  # Excel writes a byte order mark
     except UnicodeDecodeError as error:
         raise ValueError(f"class weights {path} is not UTF-8 text: {error}") from error
-    given = _read_json(path, text) if path.suffix == ".json" else _read_csv(path, text)
+    read = {".json": _read_json}.get(path.suffix, _read_csv)
+    given = read(path, text)
     unknown, lacking = sorted(given.keys() - set(data.class_names)), sorted(set(data.class_names) - given.keys())
     if unknown or lacking:
         faults = [f"it lacks {', '.join(lacking)}"] * bool(lacking)

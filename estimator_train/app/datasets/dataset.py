@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
+# Of photographs: the size that pretrained models take.
+PHOTOGRAPHS: Mapping[str, Any] = {"default_model": "mobilenet_v2", "default_epochs": 2, "image_size": (224, 224)}
+
+
 class About(NamedTuple):
     """A row in the list of datasets; `size` is the number of examples and their size on disk."""
 
@@ -79,10 +83,10 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         counts = self.class_counts() or {}
-        by_class = {
-            name: ", ".join(f"{side} {each.get(name, 0)}" for side, each in counts.items())
-            for name in (self.class_names if counts else ())
-        }
+        by_class = {}
+        if counts:
+            for name in self.class_names:
+                by_class[name] = ", ".join(f"{side} {each.get(name, 0)}" for side, each in counts.items())
         examples = {"examples": f"train {self.train_examples}, eval {self.eval_examples}"}
         size = {"image size": "×".join(map(str, self.image_size))}
         return html_table(self.name, {"task": self.task} | size | examples | by_class)
@@ -111,7 +115,9 @@ class Dataset:
 
     def to_choose_on(self) -> Dataset:
         """Returns the dataset with the validation examples, if there are any, as its evaluation examples."""
-        return dataclasses.replace(self, eval=self.validation, validation=None) if self.validation else self
+        if self.validation is None:
+            return self
+        return dataclasses.replace(self, eval=self.validation, validation=None)
 
     def with_validation(self, share: float) -> Dataset:
         """Returns the dataset with a share of its training examples held out of each class as validation examples.
@@ -148,8 +154,8 @@ class Dataset:
     @property
     def parts(self) -> dict[str, Part]:
         """The parts by the names of their sides: "train", "eval" and, if there are such examples, "validation"."""
-        validation = {"validation": self.validation} if self.validation else {}
-        return {"train": self.train, "eval": self.eval, **validation}
+        parts = {"train": self.train, "eval": self.eval, "validation": self.validation}
+        return {side: part for side, part in parts.items() if part is not None}
 
     def class_counts(self) -> dict[str, dict[str, int]] | None:
         """Returns {side: {class name: examples}}, or None if counting would mean reading all the data.
@@ -194,6 +200,21 @@ def check_classes(place: Any, found: Iterable[str], class_names: Iterable[str]) 
         raise ValueError(f"{place} does not have the classes of the run: {'; '.join(texts)}")
 
 
+def sides(parts: Mapping[str, Part]) -> dict[str, Any]:
+    """Returns the arguments of `Dataset` for its parts: to train on, to evaluate on and perhaps to validate with.
+
+    `parts` is in this order, and has their names in the data.
+
+        >>> list(sides({"train": Part(), "test": Part(), "val": Part()}))
+        ['train', 'eval', 'validation', 'validation_name']
+    """
+    train, evaluated, *others = parts.items()
+    arguments: dict[str, Any] = {"train": train[1], "eval": evaluated[1]}
+    for name, validation in others:
+        arguments |= {"validation": validation, "validation_name": name}
+    return arguments
+
+
 def default_settings(height: int | None, width: int | None) -> dict[str, Any]:
     """Returns the default settings for images of a size, or of several sizes if it is None, such as the model.
 
@@ -201,5 +222,5 @@ def default_settings(height: int | None, width: int | None) -> dict[str, Any]:
     {'default_model': 'small_cnn', 'default_epochs': 5, 'image_size': (28, 28)}
     """
     if height is None or width is None or max(height, width) >= 96:
-        return {"default_model": "mobilenet_v2", "default_epochs": 5, "image_size": (224, 224)}
+        return {**PHOTOGRAPHS, "default_epochs": 5}
     return {"default_model": "small_cnn", "default_epochs": 5, "image_size": (height, width)}

@@ -8,13 +8,14 @@ import importlib.util
 import io
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
-from estimator_train.app.datasets.dataset import About, Dataset, default_settings
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -132,49 +133,35 @@ def open_splits(name: str, splits: Any) -> Dataset:
     if "train" not in splits:
         raise ValueError(f"{name} has no split train, only {', '.join(splits)}")
     columns = splits["train"].features
+    image, label = _image_and_label(name, columns)
+    held_out = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0][:2]
+    if not held_out:
+        splits = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
+        held_out = ["test"]
+    class_names = tuple(columns[label].names)
+    parts = {}
+    for side in ("train", *held_out):
+        rows = splits[side].cast_column(image, package.Image(decode=False))
+        parts[side] = HfSplit(class_names=class_names, rows=rows, image=image, labels=np.array(splits[side][label]))
+    with Image.open(io.BytesIO(_encoded(parts["train"].rows, image, np.array([0]))[0])) as first:
+        width, height = first.size
+    return Dataset(name=name, class_names=class_names, **default_settings(height, width), **sides(parts))
+
+
+def _image_and_label(name, columns):
+    """Returns the names of the two columns."""
+    package = _package(name)
     images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
     labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]
     if len(images) != 1 or len(labels) != 1:
         raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
-    (image,), (label,) = images, labels
-    sides = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0]
-    if not sides:
-        parts = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
-        train, evaluated = parts["train"], parts["test"]
-    else:
-        train, evaluated = splits["train"], splits[sides[0]]
-    class_names = tuple(columns[label].names)
-    train, evaluated, *validation = (
-        HfSplit(
-            class_names=class_names,
-            rows=part.cast_column(image, package.Image(decode=False)),
-            image=image,
-            labels=np.array(part[label]),
-        )
-        for part in (train, evaluated, *(splits[side] for side in sides[1:2]))
-    )
-    with Image.open(io.BytesIO(_encoded(train.rows, image, np.array([0]))[0])) as first:
-        width, height = first.size
-    return Dataset(
-        name=name,
-        class_names=class_names,
-        **default_settings(height, width),
-        train=train,
-        eval=evaluated,
-        validation=validation[0] if validation else None,
-        validation_name=sides[1] if validation else "",
-    )
+    return images[0], labels[0]
 
 
 def _encoded(split, column, rows):
     """Returns the encoded images of some rows as an array of bytes, from the table or from files that it names."""
     cells = split[rows.tolist()][column]
-    return np.array([cell["bytes"] or _content(cell["path"]) for cell in cells], object)
-
-
-def _content(path):
-    with open(path, "rb") as file:
-        return file.read()
+    return np.array([cell["bytes"] or Path(cell["path"]).read_bytes() for cell in cells], object)
 
 
 def _package(name):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
-from estimator_train.app.datasets.dataset import About, Dataset, check_classes
+from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 ABOUT = About("classification", "any", "a folder of class folders")
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")  # of the formats that are decoded
-HELD_OUT = (
-    "test",
-    "val",
-    "valid",
-    "validation",
-)  # common names of evaluation directories: the first that exists evaluates, the next one is for validation
+# Common names of evaluation directories: the first that exists evaluates, the next one is for validation.
+HELD_OUT = ("test", "val", "valid", "validation")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,9 +81,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
-    return open_directory(
-        data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224)
-    )
+    return open_directory(data_dir, name="images", **PHOTOGRAPHS)
 
 
 def open_directory(
@@ -115,18 +109,13 @@ def open_directory(
       ValueError: the files are not laid out like that.
     """
     folder = checked_directory(directory)
-    train = folder / "train" if subdirectories(folder / "train") else folder
-    tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)]
-    used = {train.name, *(test.name for test in tests[:2])}
-    left_out = [] if train == folder else [each.name for each in subdirectories(folder) if each.name not in used]
+    train, tests, left_out = _layout(folder)
     found = _Found()
-    files, validation = _files_by_class(train, class_names, found), None
-    if train == folder or not tests:
-        splits = {class_name: _split(train / class_name, paths) for class_name, paths in files.items()}
-        files, evaluated = ({name: sides[side] for name, sides in splits.items()} for side in range(2))
+    files = _files_by_class(train, class_names, found)
+    if tests:
+        parts = {"train": files} | {test.name: _side(test, train, files, class_names, found) for test in tests}
     else:
-        evaluated, *others = (_side(each, train, files, class_names, found) for each in tests[:2])
-        validation = others[0] if others else None
+        parts = _split(train, files)
     names = tuple(class_names or files)
     return Dataset(
         name=name,
@@ -134,11 +123,8 @@ def open_directory(
         default_model=default_model,
         default_epochs=default_epochs,
         image_size=image_size,
-        train=image_files(names, files, found.class_directories),
-        eval=image_files(names, evaluated, found.class_directories),
-        validation=image_files(names, validation, found.class_directories) if validation else None,
-        validation_name=tests[1].name if validation else "",
-        left_out=tuple(left_out),
+        **sides({part: image_files(names, paths, found.class_directories) for part, paths in parts.items()}),
+        left_out=left_out,
         other_files=found.other_files,
     )
 
@@ -162,10 +148,21 @@ def counted_endings(others: Mapping[str, int]) -> str | None:
     >>> counted_endings({".heic": 6, ".txt": 2})
     '8 files of other formats: .heic 6, .txt 2'
     """
+    if not others:
+        return None
     number = sum(others.values())
     ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{ending or 'without an ending'} {count}" for ending, count in ordered)
-    return f"{number} file{'s' * (number > 1)} of other formats: {listed}" if others else None
+    return f"{number} file{'s' * (number > 1)} of other formats: {listed}"
+
+
+def _layout(folder):
+    """Returns the directory to train on, up to two to evaluate on, and the names of those next to them."""
+    if not subdirectories(folder / "train"):
+        return folder, [], ()
+    tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)][:2]
+    used = {"train", *(test.name for test in tests)}
+    return folder / "train", tests, tuple(each.name for each in subdirectories(folder) if each.name not in used)
 
 
 def _side(directory, train, train_files, class_names, found):
@@ -206,9 +203,7 @@ def open_evaluation(
     return Dataset(
         name="images",
         class_names=names,
-        default_model="mobilenet_v2",
-        default_epochs=2,
-        image_size=image_size,
+        **{**PHOTOGRAPHS, "image_size": image_size},
         train=image_files(names, {}, found.class_directories),
         eval=image_files(names, files, found.class_directories),
         other_files=found.other_files,
@@ -240,8 +235,10 @@ def _files_by_class(directory, class_names, found):
     if not files:
         raise ValueError(f"{directory} has no class folders: put the images of each class into a separate folder")
     if not any(files.values()):
-        others = f", but {counted_endings(found.other_files)}" if found.other_files else ""
-        raise ValueError(f"none of the class folders in {directory} has image files{others}: {', '.join(files)}")
+        fault = f"none of the class folders in {directory} has image files"
+        if others := counted_endings(found.other_files):
+            fault += f", but {others}"
+        raise ValueError(f"{fault}: {', '.join(files)}")
     for class_name, paths in files.items():
         if not paths:
             raise ValueError(f"class folder {directory / class_name} has no image files: fill or remove it")
@@ -277,21 +274,21 @@ def _image_files(directory, class_directory, found, above=()):
             continue
         may_be_directory = not (is_remote(entry) and ending)  # as above
         if may_be_directory and entry.is_dir():
-            is_hidden = entry.name.startswith("__")
-            paths += [] if is_hidden else _image_files(as_path(entry), class_directory, found, (*above, real))
+            if not entry.name.startswith("__"):
+                paths += _image_files(as_path(entry), class_directory, found, (*above, real))
         elif is_remote(entry) or entry.is_file():
             found.other_files[ending] += 1
     return sorted(paths)
 
 
-def _split(directory, paths):
-    """Returns (training paths, evaluation paths) of a class, independent of the files' order and location."""
-    if len(paths) == 1:
-        raise ValueError(f"class {directory.name} has one image, {paths[0]}: at least two are needed")
-
-    def key(path):
-        return hashlib.sha256(os.fsencode(path[len(str(directory)) + 1 :])).digest()
-
-    by_hash = sorted(paths, key=key)
-    number = max(1, round(len(paths) / 5))
-    return sorted(by_hash[number:]), sorted(by_hash[:number])
+def _split(directory, files):
+    """Returns {part: {class name: paths}}, with a fifth of each class in the second, whatever their order and place."""
+    train, evaluated = {}, {}
+    for class_name, paths in files.items():
+        if len(paths) == 1:
+            raise ValueError(f"class {class_name} has one image, {paths[0]}: at least two are needed")
+        above = len(str(directory / class_name)) + 1
+        by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path[above:])).digest())
+        number = max(1, round(len(paths) / 5))
+        train[class_name], evaluated[class_name] = by_hash[number:], by_hash[:number]
+    return {"train": train, "test": evaluated}

@@ -68,18 +68,7 @@ def _client(dataset):
         with contextlib.redirect_stdout(io.StringIO()):  # hides many lines about credentials
             from kaggle.api.kaggle_api_extended import KaggleApi  # importing it authenticates, too
 
-            class Client(KaggleApi):
-                def download_file(self, response, path, *options):
-                    with contextlib.closing(response):
-                        size = int(response.headers.get("Content-Length", 0))
-                        here = os.path.getsize(path) if os.path.exists(path) else 0
-                        # Images hardly shrink in a zip, so the unpacked files need about the same space again.
-                        require_room(os.path.dirname(path), 2 * size - here, f"the download of {dataset}")
-                        super().download_file(response, path, *options)
-                    if size and os.path.getsize(path) != size:
-                        raise ConnectionError(f"received only {os.path.getsize(path)} of {size} bytes")
-
-            client = Client()
+            client = _checking(KaggleApi, dataset)()
             client.authenticate()
             return client
     except SystemExit as error:
@@ -89,6 +78,21 @@ def _client(dataset):
             raise
         # Version 1.6 raises a plain OSError for missing credentials; requests' errors are subclasses.
         raise CredentialsError("Kaggle needs credentials, and there are none", dataset) from error
+
+
+def _checking(api, dataset):
+    class Client(api):
+        def download_file(self, response, path, *options):
+            with contextlib.closing(response):
+                size = int(response.headers.get("Content-Length", 0))
+                here = os.path.getsize(path) if os.path.exists(path) else 0
+                # Images hardly shrink in a zip, so the unpacked files need about the same space again.
+                require_room(os.path.dirname(path), 2 * size - here, f"the download of {dataset}")
+                super().download_file(response, path, *options)
+            if size and os.path.getsize(path) != size:
+                raise ConnectionError(f"received only {os.path.getsize(path)} of {size} bytes")
+
+    return Client
 
 
 def _explained(error, dataset, wait):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path, file_finder, is_remote
-from estimator_train.app.datasets.dataset import About, Dataset, check_classes
+from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, LabelCodec, is_number, read_number
 from estimator_train.app.datasets.part import held_out
@@ -62,13 +62,11 @@ class ManifestImages(ImageFiles):
         return self.codec.moments(self.labels, self.weights)
 
     def take(self, rows: Sequence[int]) -> ManifestImages:
-        return dataclasses.replace(
-            self,
-            paths=[self.paths[row] for row in rows],
-            keys=[self.keys[row] for row in rows],
-            labels=self.labels[rows],
-            weights=None if self.weights is None else self.weights[rows],
-        )
+        paths, keys = ([values[row] for row in rows] for values in (self.paths, self.keys))
+        weights = self.weights
+        if weights is not None:
+            weights = weights[rows]
+        return dataclasses.replace(self, paths=paths, keys=keys, labels=self.labels[rows], weights=weights)
 
     def split(self, share: float) -> tuple[ManifestImages, ManifestImages]:
         """Holds out images, which may be listed several times, with all of their rows."""
@@ -115,26 +113,20 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
     if data_dir is None:
         raise ValueError(f"manifest needs --data-dir, {ABOUT.source}")
-    file = os.fspath(data_dir)
-    codec = CODECS[task]
-    rows = sorted(_read(file, codec), key=lambda row: row.path)
-    train, evaluated, validation = _sides(file, rows, codec)
+    file, codec = os.fspath(data_dir), CODECS[task]
+    rows = _read(file, codec)
+    by_part = _by_part(file, rows, codec)
+    train = by_part["train"]
     names = _class_names(file, train, rows, codec)
     if not any(row.weight for row in train):
         raise ValueError(f"{file} has no training row with a weight above 0")
-    used = {"train", *(row.split for row in evaluated + validation)}
+    parts = {name: _part(of_part, codec, names) for name, of_part in by_part.items()}
+    weights = np.array([row.weight for row in train], np.float32)
+    if (weights != 1).any():
+        parts["train"] = dataclasses.replace(parts["train"], weights=weights)
+    left_out = {row.split for row in rows if row.split} - by_part.keys()
     return Dataset(
-        name="manifest",
-        task=task,
-        class_names=names,
-        default_model="mobilenet_v2",
-        default_epochs=2,
-        image_size=(224, 224),
-        train=_part(train, codec, names, weighted=True),
-        eval=_part(evaluated, codec, names),
-        validation=_part(validation, codec, names) if validation else None,
-        validation_name=(validation[0].split or "") if validation else "",
-        left_out=tuple(sorted({row.split for row in rows if row.split} - used)),
+        name="manifest", task=task, class_names=names, **PHOTOGRAPHS, **sides(parts), left_out=tuple(sorted(left_out))
     )
 
 
@@ -155,7 +147,7 @@ def open_evaluation(
       data = open_evaluation("more.csv", ["cat", "dog"], image_size=(96, 96))
     """
     file, codec = os.fspath(data_dir), CODECS[task]
-    rows = sorted(_read(file, codec), key=lambda row: row.path)
+    rows = _read(file, codec)
     splits = {row.split for row in rows}
     taken = next((side for side in HELD_OUT if side in splits), None)
     rows = [row for row in rows if row.split == taken]
@@ -168,28 +160,25 @@ def open_evaluation(
         name="manifest",
         task=task,
         class_names=names,
-        default_model="mobilenet_v2",
-        default_epochs=2,
-        image_size=image_size,
+        **{**PHOTOGRAPHS, "image_size": image_size},
         train=_part([], codec, names),
         eval=_part(rows, codec, names),
     )
 
 
-def _part(rows, codec, class_names, weighted=False):
-    weights = [row.weight for row in rows] if weighted else []
+def _part(rows, codec, class_names):
     return ManifestImages(
         class_names=class_names,
         paths=[row.path for row in rows],
         keys=[row.key for row in rows],
         labels=codec.encode([row.label for row in rows], class_names),
-        weights=np.array(weights, np.float32) if any(weight != 1 for weight in weights) else None,
+        weights=None,
         codec=codec,
     )
 
 
 def _read(file, codec):
-    """Returns the valid rows of a file, or raises ValueError for invalid ones."""
+    """Returns the valid rows of a file, in the order of their paths, or raises ValueError for invalid ones."""
     path = as_path(file)
     if path.is_dir():
         raise ValueError(f"{file} is a folder; give the CSV file in it")
@@ -199,12 +188,7 @@ def _read(file, codec):
     try:
         reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
         columns = [name.strip() for name in next(reader, [])]
-        for name in _COLUMNS[:2]:
-            if columns.count(name) != 1:
-                other = next((sign for sign in ";\t" if columns[:1] and sign in columns[0]), None)
-                commas = f", and {other!r} instead of commas" if other else ""
-                there = ", ".join(columns) or "nothing"
-                raise ValueError(f"{file} needs one column {name}; its first line has {there}{commas}")
+        _check_columns(file, columns)
         for cells in reader:
             if not cells:  # a blank line
                 continue
@@ -219,9 +203,25 @@ def _read(file, codec):
     except csv.Error as error:
         raise ValueError(f"{file} line {reader.line_num}: {error}") from error
     if faults:
-        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        raise ValueError(f"{file} has bad rows: {'; '.join(faults[:_SHOWN])}{more}")
-    return rows
+        raise ValueError(f"{file} has bad rows: {_first_of(faults, '; ', '; and')}")
+    return sorted(rows, key=lambda row: row.path)
+
+
+def _check_columns(file, columns):
+    for name in _COLUMNS[:2]:
+        if columns.count(name) != 1:
+            fault = f"{file} needs one column {name}; its first line has {', '.join(columns) or 'nothing'}"
+            for sign in ";\t":
+                if sign in "".join(columns[:1]):
+                    raise ValueError(f"{fault}, and {sign!r} instead of commas")
+            raise ValueError(fault)
+
+
+def _first_of(texts, between, last):
+    shown = between.join(texts[:_SHOWN])
+    if len(texts) <= _SHOWN:
+        return shown
+    return f"{shown}{last} {len(texts) - _SHOWN} more"
 
 
 def _row(cells, columns, line, file, codec):
@@ -230,42 +230,47 @@ def _row(cells, columns, line, file, codec):
     values = {name: value.strip() for name, value in zip(columns, cells, strict=True)}
     if not values["path"]:
         raise ValueError("has no path")
-    path = values["path"] if is_remote(values["path"]) else os.path.join(os.path.dirname(file), values["path"])
+    path = values["path"]
+    if not is_remote(path):
+        path = os.path.join(os.path.dirname(file), path)
     split = values.get("split")
     if split not in (None, "train", *HELD_OUT):
         raise ValueError(f"has the split {split!r}, not train, {', '.join(HELD_OUT[:-1])} or {HELD_OUT[-1]}")
-    weight = read_number(values["weight"], "weight") if "weight" in values else 1.0
+    weight = read_number(values.get("weight", "1"), "weight")
     if weight < 0:
         raise ValueError(f"has the weight {values['weight']}, which is less than 0")
     return Row(path, codec.read(values["label"]), split, weight, f"{values['path']}:{line}")
 
 
-def _sides(file, rows, codec):
-    """Returns the training rows, the evaluation rows and the validation rows."""
+def _by_part(file, rows, codec):
+    """Returns {split: rows} of the parts: to train on, to evaluate on and perhaps to validate with."""
     if rows and rows[0].split is None:
         groups = {}
         for numbers in _by_image([row.path for row in rows]).values():
             image = [rows[number] for number in numbers]
             groups.setdefault(codec.group(image[0].label), []).append(image)
         chosen = {row for images in groups.values() for image in _a_fifth(images, codec) for row in image}
-        sides = [row for row in rows if row not in chosen], [row for row in rows if row in chosen], []
+        parts = {"train": [row for row in rows if row not in chosen], "test": [row for row in rows if row in chosen]}
     else:
         splits = {row.split for row in rows}
-        names = ["train", *[name for name in HELD_OUT if name in splits], None, None][:3]
-        sides = tuple([row for row in rows if name and row.split == name] for name in names)
-    if not all(sides[:2]):
+        held_out_splits = [name for name in HELD_OUT if name in splits] or [HELD_OUT[0]]
+        parts = {name: [row for row in rows if row.split == name] for name in ("train", *held_out_splits[:2])}
+    train, evaluated, *_ = parts.values()
+    if not train or not evaluated:
         raise ValueError(
-            f"{file} has {len(sides[0])} training rows and {len(sides[1])} evaluation rows: add rows, or give each a "
+            f"{file} has {len(train)} training rows and {len(evaluated)} evaluation rows: add rows, or give each a "
             f"split, train or {HELD_OUT[0]}"
         )
-    return sides
+    return parts
 
 
 def _by_image(paths):
     """Returns {image: its numbers in the list}: rows may repeat an image, and write its path in several ways."""
     numbers = {}
     for number, path in enumerate(paths):
-        numbers.setdefault(path if is_remote(path) else os.path.normpath(path), []).append(number)
+        if not is_remote(path):
+            path = os.path.normpath(path)
+        numbers.setdefault(path, []).append(number)
     return numbers
 
 
@@ -291,9 +296,10 @@ def _class_names(file, train, rows, codec):
     """Returns the sorted names of the classes or labels; each must have a training image."""
     trained, names = ({name for row in side for name in codec.names(row.label)} for side in (train, rows))
     if lacking := sorted(names - trained):
-        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        numbers = "; for labels that are numbers, choose the task regression" if all(map(is_number, names)) else ""
-        raise ValueError(f"{file} has no training rows for {', '.join(lacking[:_SHOWN])}{more}{numbers}")
+        fault = f"{file} has no training rows for {_first_of(lacking, ', ', ' and')}"
+        if all(map(is_number, names)):
+            fault += "; for labels that are numbers, choose the task regression"
+        raise ValueError(fault)
     if len(names) < codec.least_names:
         raise ValueError(
             f"{file} has {len(names)} classes or labels in its column label; it needs at least {codec.least_names}"

@@ -73,20 +73,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     arrays = _read(path)
     for side in ("train", "test"):
         _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
-    labels = {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test")}  # tf.one_hot takes no uint64
-    number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
-    if number > _MOST_CLASSES:
-        raise ValueError(f"{path}: y_train or y_test has class {number - 1}; number the classes from 0")
-    if arrays.get("class_names", np.arange(1)).ndim != 1:
-        raise ValueError(f"{path}: class_names must have shape (n,), got {arrays['class_names'].shape}")
-    class_names = tuple(map(str, arrays.get("class_names", range(number))))
-    if len(class_names) < number:
-        raise ValueError(
-            f"{path}: y_train or y_test has class {number - 1}, but there are {len(class_names)} class_names"
-        )
+    class_names = _class_names(path, arrays)
     height, width = arrays["x_train"].shape[1:3]
     train, test = (
-        ImageArrays(class_names=class_names, images=arrays[f"x_{side}"], labels=labels[f"y_{side}"])
+        ImageArrays(
+            class_names=class_names,
+            images=arrays[f"x_{side}"],
+            labels=arrays[f"y_{side}"].astype(np.int64),  # tf.one_hot takes no uint64
+        )
         for side in ("train", "test")
     )
     return Dataset(
@@ -98,6 +92,20 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
         train=train,
         eval=test,
     )
+
+
+def _class_names(path, arrays):
+    number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
+    if number > _MOST_CLASSES:
+        raise ValueError(f"{path}: y_train or y_test has class {number - 1}; number the classes from 0")
+    if arrays.get("class_names", np.arange(1)).ndim != 1:
+        raise ValueError(f"{path}: class_names must have shape (n,), got {arrays['class_names'].shape}")
+    class_names = tuple(map(str, arrays.get("class_names", range(number))))
+    if len(class_names) < number:
+        raise ValueError(
+            f"{path}: y_train or y_test has class {number - 1}, but there are {len(class_names)} class_names"
+        )
+    return class_names
 
 
 def _read(path):

@@ -56,12 +56,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
             f"estimator_train datasets download oct2017 --data-dir {directory} fetches it"
         )
     data = open_directory(
-        tree,
-        name="oct2017",
-        class_names=CLASS_NAMES,
-        default_model="vgg16",
-        default_epochs=5,
-        image_size=(224, 224),
+        tree, name="oct2017", class_names=CLASS_NAMES, default_model="vgg16", default_epochs=5, image_size=(224, 224)
     )
     _check_counts(data, tree)
     if split == "patient":
@@ -165,10 +160,12 @@ def _tree(directory):
 
 def _place(parts):
     """Returns the destination of a file, train/CNV/NAME, whatever is above it, which merges the archive's two trees."""
-    split, class_name, name = parts[-3:] if len(parts) > 2 else (None, None, "")
+    if len(parts) < 3 or "__MACOSX" in parts:
+        return None
+    split, class_name, name = parts[-3:]
     if split not in ("train", "test", "val") or class_name not in CLASS_NAMES or name.startswith("."):
         return None
-    return None if "__MACOSX" in parts else Path(split, class_name, name)
+    return Path(split, class_name, name)
 
 
 def _check_counts(data, tree):

@@ -97,7 +97,9 @@ class ExampleBatches:
         seed = draw_seed() if self.shuffle and self.seed is None else self.seed
 
         def examples_of(epoch):
-            ordered = shuffled(epoch_examples, _BUFFER_SIZE, (seed, epoch)) if self.shuffle else epoch_examples
+            ordered = epoch_examples
+            if self.shuffle:
+                ordered = shuffled(ordered, _BUFFER_SIZE, (seed, epoch))
             return ordered.skip(tf.where(epoch > first_epoch, tf.constant(0, tf.int64), first))
 
         last_epoch = tf.int64.max if self.num_epochs is None else self.num_epochs

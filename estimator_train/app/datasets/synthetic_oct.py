@@ -253,8 +253,9 @@ def _paint_layers(rng, tops, thickness):
     points = [(0, _VITREOUS)]
     for index, (name, brightness, _) in enumerate(_LAYERS):
         brightness *= rng.uniform(0.92, 1.08)
-        fades = name in ("choroid", "sclera")
-        points += [(index + 0.25, brightness), (index + (0.25 if fades else 0.75), brightness)]
+        points.append((index + 0.25, brightness))
+        if name not in ("choroid", "sclera"):  # these fade
+            points.append((index + 0.75, brightness))
     image = _look_up(depth, [*points, (len(_LAYERS), _BEYOND)])
 
     choroid = _NAMES.index("choroid")
@@ -298,8 +299,9 @@ def _look_up(depth, points):
 def _noise(rng, rows, columns):
     """Returns smooth noise of mean 0 and deviation about 1, of shape (1 or 496, 512), from a grid of rows x columns."""
     grid = Image.fromarray(rng.standard_normal((rows, columns), np.float32))
-    noise = np.asarray(grid.resize((_WIDTH, 1 if rows == 1 else _HEIGHT), Image.Resampling.BICUBIC))
-    return noise[0] if rows == 1 else noise
+    if rows == 1:
+        return np.asarray(grid.resize((_WIDTH, 1), Image.Resampling.BICUBIC))[0]
+    return np.asarray(grid.resize((_WIDTH, _HEIGHT), Image.Resampling.BICUBIC))
 
 
 def _bump(x, centre, width):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from estimator_train.app.datasets.dataset import About, Dataset, default_settings
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -29,16 +29,52 @@ class Named:
         self.name = name
 
     def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-        """Returns the dataset, downloading it into `data_dir` if necessary; see `open_prepared`."""
-        return open_prepared(self.name, data_dir)
+        """Returns the dataset, downloading it into `data_dir` if necessary.
+
+        It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there
+        is neither. If there are both, `validation` is for validation.
+
+        Raises:
+          ValueError: TensorFlow Datasets is not installed or has no such dataset, or the dataset's examples are not
+            images with one class each.
+          ConnectionError: the data could not be downloaded.
+        """
+        info = _builder(self.name, data_dir).info
+        keys = info.supervised_keys or ()
+        features = [info.features[key] for key in keys if isinstance(key, str)]  # a key may be a tuple of keys
+        if [type(feature).__name__ for feature in features] != ["Image", "ClassLabel"]:
+            raise ValueError(
+                f"tfds:{self.name} does not have an image and a class per example: it has {', '.join(info.features)}"
+            )
+        image, label = features
+        builder = self._prepared(data_dir)
+        names = ["train", *(split for split in ("test", "validation") if split in builder.info.splits)]
+        if len(names) == 1:
+            names = ["train[:80%]", "train[80%:]"]
+        class_names = tuple(label.names)
+        parts = {name: TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names}
+        defaults = default_settings(*image.shape[:2])
+        return Dataset(name=f"tfds:{self.name}", class_names=class_names, **defaults, **sides(parts))
 
     def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
         """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
-        return prepared(self.name, data_dir).data_dir
+        return self._prepared(data_dir).data_dir
 
     def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where TensorFlow Datasets keeps it."""
-        return is_prepared(self.name, data_dir)
+        if importlib.util.find_spec("tensorflow_datasets") is None:
+            return False
+        return _builder(self.name, data_dir).is_prepared()
+
+    def _prepared(self, data_dir):
+        builder = _builder(self.name, data_dir)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # it prints progress to standard output
+                builder.download_and_prepare()
+        except Exception as error:  # it raises errors of many classes; the user needs the reason
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise ConnectionError(f"tfds:{self.name} could not be downloaded ({reason})") from error
+        return builder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,59 +104,6 @@ class TfdsSplit(Part):
 
         examples = functools.partial(self.builder.as_dataset, split=self.name, as_supervised=True)
         return ExampleBatches(examples, load, **options)
-
-
-def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-    """Returns the dataset `name` of TensorFlow Datasets.
-
-    It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there is
-    neither. If there are both, `validation` is for validation.
-
-    Raises:
-      ValueError: TensorFlow Datasets is not installed or has no such dataset, or the dataset's examples are not images
-        with one class each.
-      ConnectionError: the data could not be downloaded.
-    """
-    info = _builder(name, data_dir).info
-    keys = info.supervised_keys or ()
-    features = [info.features[key] for key in keys if isinstance(key, str)]  # a key may be a tuple of keys
-    if [type(feature).__name__ for feature in features] != ["Image", "ClassLabel"]:
-        raise ValueError(
-            f"tfds:{name} does not have an image and a class per example: it has {', '.join(info.features)}"
-        )
-    image, label = features
-    builder = prepared(name, data_dir)
-    sides = [split for split in ("test", "validation") if split in builder.info.splits]
-    names = ["train", *sides] if sides else ["train[:80%]", "train[80%:]"]
-    class_names = tuple(label.names)
-    train, evaluated, *validation = (TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names)
-    height, width, _ = image.shape
-    return Dataset(
-        name=f"tfds:{name}",
-        class_names=class_names,
-        **default_settings(height, width),
-        train=train,
-        eval=evaluated,
-        validation=validation[0] if validation else None,
-        validation_name="validation" if validation else "",
-    )
-
-
-def prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> Any:
-    """Returns the builder of `name` after downloading and preparing its data if necessary; see `open_prepared`."""
-    builder = _builder(name, data_dir)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # it prints progress to standard output
-            builder.download_and_prepare()
-    except Exception as error:  # it raises errors of many classes; the user needs the reason
-        reason = " ".join(str(error).split())[:200]
-        raise ConnectionError(f"tfds:{name} could not be downloaded ({type(error).__name__}: {reason})") from error
-    return builder
-
-
-def is_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> bool:
-    """Returns whether the data of `name` is in `data_dir`, or where TensorFlow Datasets keeps it."""
-    return importlib.util.find_spec("tensorflow_datasets") is not None and _builder(name, data_dir).is_prepared()
 
 
 def _builder(name, data_dir):

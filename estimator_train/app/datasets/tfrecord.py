@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -66,7 +66,18 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
     directory = as_path(data_dir)
-    labels = directory / "labels.txt"
+    class_names = _class_names(directory / "labels.txt")
+    parts = {}
+    for pattern, files in _by_pattern(directory).items():
+        if not files:
+            raise FileNotFoundError(f"{directory} has no TFRecord files named {pattern}")
+        parts[pattern] = Records(class_names=class_names, files=files, number=sum(map(_count, files)))
+        if not parts[pattern].count:
+            raise ValueError(f"the TFRecord files in {directory} named {pattern} have no records")
+    return Dataset(name="tfrecord", class_names=class_names, **default_settings(None, None), **sides(parts))
+
+
+def _class_names(labels):
     if not labels.is_file():
         raise FileNotFoundError(f"there is no {labels}: write the name of each class on a line there")
     try:
@@ -75,37 +86,21 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
         raise ValueError(f"{labels} is not UTF-8 text: {error}") from error
     if not names:
         raise ValueError(f"{labels} is empty: write the name of each class on a line there")
-    class_names = tuple(re.sub(r"^\d+:", "", line) for line in names)
-    train_files, *held_out = (_files(directory, side) for side in ("train", "test", "val"))
-    eval_files, *validation_files = [files for files in held_out if files] or [[]]
-    by_pattern = {"train*": train_files, "test* or val*": eval_files}
-    if validation_files:
-        by_pattern["val*"] = validation_files[0]
-    parts = []
-    for pattern, files in by_pattern.items():
-        if not files:
-            raise FileNotFoundError(f"{directory} has no TFRecord files named {pattern}")
-        parts.append(Records(class_names=class_names, files=files, number=sum(map(_count, files))))
-        if not parts[-1].count:
-            raise ValueError(f"the TFRecord files in {directory} named {pattern} have no records")
-    train, evaluated, *validation = parts
-    return Dataset(
-        name="tfrecord",
-        class_names=class_names,
-        default_model="mobilenet_v2",
-        default_epochs=5,
-        image_size=(224, 224),
-        train=train,
-        eval=evaluated,
-        validation=validation[0] if validation else None,
-        validation_name="val*" if validation else "",
-    )
+    return tuple(re.sub(r"^\d+:", "", line) for line in names)
+
+
+def _by_pattern(directory):
+    """Returns {pattern: files} of the parts: to train on, to evaluate on and perhaps to validate with."""
+    train, test, val = (_files(directory, side) for side in ("train", "test", "val"))
+    by_pattern = {"train*": train, "test* or val*": test or val}
+    if test and val:
+        by_pattern["val*"] = val
+    return by_pattern
 
 
 def _files(directory, start):
-    return [
-        str(path) for path in sorted(directory.glob(f"{start}*")) if ".tfrecord" in path.name or "-of-" in path.name
-    ]
+    paths = sorted(directory.glob(f"{start}*"))
+    return [str(path) for path in paths if ".tfrecord" in path.name or "-of-" in path.name]
 
 
 def _count(path):
@@ -117,7 +112,9 @@ def _count(path):
         while position < size:
             file.seek(position)
             header = file.read(8)
-            position += 16 + struct.unpack("<Q", header)[0] if len(header) == 8 else size + 1
+            if len(header) < 8:
+                break
+            position += 16 + struct.unpack("<Q", header)[0]
             number += 1
     if position != size:
         raise ValueError(f"{path} is not an uncompressed TFRecord file, or is truncated")

@@ -84,9 +84,9 @@ def digits(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.4f}"
 
 
-def shortened(name: str) -> str:
-    """Cuts a name to the width of the table's first column."""
-    return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
+def shortened(name: str, columns: int = _NAME) -> str:
+    """Cuts a name to a number of columns, by default those of the first column of the table."""
+    return name if len(name) <= columns else f"{name[: columns - 3]}..."
 
 
 def _areas(area_under_curve: Callable[[np.ndarray, np.ndarray], float], is_class, scores):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from estimator_train.app.metrics.class_metrics import digits
 from estimator_train.app.metrics.outputs import finite
 
 KIND = "number"  # of label
@@ -57,12 +59,12 @@ def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Reg
       outputs: the predictions, numbers of the same shape.
     """
     labels, errors = labels.astype(float), outputs.astype(float) - labels.astype(float)
-    variance = float(np.var(labels))
+    variance, squared_error = float(np.var(labels)), float(np.mean(errors**2))
     return Regression(
         examples=len(labels),
         mean_absolute_error=float(np.mean(np.abs(errors))),
-        root_mean_squared_error=float(np.sqrt(np.mean(errors**2))),
-        r2=1 - float(np.mean(errors**2)) / variance if variance else None,
+        root_mean_squared_error=math.sqrt(squared_error),
+        r2=1 - squared_error / variance if variance else None,
     )
 
 
@@ -74,10 +76,9 @@ def table(result: Regression) -> str:
 
     An undefined R² is shown as n/a.
     """
-    r2 = "n/a" if result.r2 is None else f"{result.r2:.4f}"
     return (
         f"mean absolute error {result.mean_absolute_error:.4g}, root mean squared error "
-        f"{result.root_mean_squared_error:.4g}, R2 {r2}, of {result.examples} examples"
+        f"{result.root_mean_squared_error:.4g}, R2 {digits(result.r2)}, of {result.examples} examples"
     )
 
 

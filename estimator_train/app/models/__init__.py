@@ -42,9 +42,10 @@ def check_name(name: str) -> None:
     """
     if name in NAMES or name in FORMER_NAMES:
         return
-    similar = ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5))
-    others = f"pass {', '.join(_SMALL)} or a classifier of keras.applications, such as mobilenet_v2 or resnet50_v2"
-    raise ValueError(f"there is no model {name!r}; {f'did you mean {similar}?' if similar else others}")
+    advice = f"pass {', '.join(_SMALL)} or a classifier of keras.applications, such as mobilenet_v2 or resnet50_v2"
+    if similar := ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5)):
+        advice = f"did you mean {similar}?"
+    raise ValueError(f"there is no model {name!r}; {advice}")
 
 
 def build_model(

@@ -42,7 +42,7 @@ def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
     """
     if weights == "none":
         return "none"
-    return "block4_pool" if name == "vgg16" else "all"
+    return {"vgg16": "block4_pool"}.get(name, "all")
 
 
 def check_freeze(name: str, weights: str | os.PathLike[str] | None, freeze: str | int | None) -> None:

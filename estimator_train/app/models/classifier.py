@@ -77,10 +77,10 @@ def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> t
     module = getattr(keras.applications, build_base.__module__.rpartition(".")[2])
     pixels = np.array([[[0, 0, 0], [255, 255, 255], [255, 0, 0]]], np.float64)
     black, white, red = module.preprocess_input(pixels)[0]
-    has_blue_first = red[0] == black[0]
-    order = -1 if has_blue_first else 1
-    scaled = keras.layers.Rescaling((white - black)[::order].tolist(), black[::order].tolist())(images)
-    return scaled[:, :, :, ::-1] if has_blue_first else scaled  # Keras cannot serialize an Ellipsis
+    if red[0] != black[0]:
+        return keras.layers.Rescaling((white - black).tolist(), black.tolist())(images)
+    # Blue is first. Keras cannot serialize an Ellipsis.
+    return keras.layers.Rescaling((white - black)[::-1].tolist(), black[::-1].tolist())(images)[:, :, :, ::-1]
 
 
 def _number_frozen(base, freeze):

@@ -16,10 +16,7 @@ _FIRST_OF_ONE_CYCLE = 1 / 25  # share of the highest rate, as in PyTorch's OneCy
 _LAST_OF_ONE_CYCLE = 1 / 250_000
 _RISE_OF_ONE_CYCLE = 0.3  # share of the steps
 
-_SMOOTHING_LOSSES = {
-    "categorical_crossentropy": "CategoricalCrossentropy",
-    "binary_crossentropy": "BinaryCrossentropy",
-}
+_SMOOTHING_LOSSES = {"categorical_crossentropy": "CategoricalCrossentropy", "binary_crossentropy": "BinaryCrossentropy"}
 
 
 def recompile(model: keras.Model, optimization: Optimization, steps: int | None = None) -> None:
@@ -127,8 +124,12 @@ def _scheduled(keras, rate, optimization, steps):
         )
     if optimization.schedule == "step":
         falling = schedules.PiecewiseConstantDecay([steps // 2, 3 * steps // 4], [rate, rate / 10, rate / 100])
-        return _linear_warmup(keras)(falling, warmup) if warmup else falling
-    return schedules.PolynomialDecay(0.0, warmup, rate) if warmup else rate
+        if not warmup:
+            return falling
+        return _linear_warmup(keras)(falling, warmup)
+    if not warmup:
+        return rate
+    return schedules.PolynomialDecay(0.0, warmup, rate)
 
 
 @functools.cache

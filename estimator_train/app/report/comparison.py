@@ -12,7 +12,7 @@ import tabulate
 from scipy import stats
 
 from estimator_train._engine.host.html_table import html_table
-from estimator_train.app.metrics.class_metrics import digits
+from estimator_train.app.metrics.class_metrics import digits, shortened
 from estimator_train.app.runs.predictions_file import Prediction
 
 _DRAWN = 10_000  # samples of a bootstrap
@@ -117,16 +117,16 @@ def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
 
 def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns {name: list of each run's value} of the metrics of their last evaluations."""
-    rows = {"checkpoint": [str(run.evaluation["checkpoint"]) if run.evaluation else "n/a" for run in runs]}
-    metrics = [dict(run.evaluation["metrics"]) if run.evaluation else {} for run in runs]
+    evaluations = [run.evaluation or {"checkpoint": "n/a", "metrics": {}} for run in runs]
+    rows = {"checkpoint": [str(evaluation["checkpoint"]) for evaluation in evaluations]}
+    metrics = [evaluation["metrics"] for evaluation in evaluations]
     for label, name in _METRICS.items():
-        values = zip(metrics, runs, strict=True)
-        rows[label] = [digits((evaluated | dict(run.classes or {})).get(name)) for evaluated, run in values]
+        values = [{**own, **(run.classes or {})}.get(name) for own, run in zip(metrics, runs, strict=True)]
+        rows[label] = list(map(digits, values))
     for name in dict.fromkeys(name for values in metrics for name in values):
-        if name not in (*_METRICS, *_METRICS.values()) and not any(
-            isinstance(values.get(name), list) for values in metrics
-        ):
-            rows[name] = [digits(values.get(name)) for values in metrics]
+        values = [each.get(name) for each in metrics]
+        if name not in (*_METRICS, *_METRICS.values()) and not any(isinstance(value, list) for value in values):
+            rows[name] = list(map(digits, values))
     return {name: texts for name, texts in rows.items() if set(texts) != {"n/a"}}
 
 
@@ -202,12 +202,8 @@ def _changes(before, other):
 
 
 def _table(head, names, rows):
-    cells = [[name, *map(_start_of, row)] for name, row in rows.items()]
+    cells = [[name, *(shortened(text, _WIDTH) for text in row)] for name, row in rows.items()]
     return tabulate.tabulate(cells, [head, *names], disable_numparse=True, colalign=["left"] + ["right"] * len(names))
-
-
-def _start_of(text):
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
 
 
 def _end_of(name):
@@ -221,10 +217,12 @@ def _number(value):
 
 
 def _p(value):
-    return "below 0.0001" if value < 0.0001 else f"{value:.4f}"
+    return "below 0.0001" if value < 0.0001 else digits(value)
 
 
 def _text(value):
+    if value is None:
+        return "none"
     if isinstance(value, str):
         return value
-    return "none" if value is None else json.dumps(value)
+    return json.dumps(value)

@@ -14,6 +14,19 @@ from estimator_train._engine.input_fns.protocols import on_host_and_device, with
 
 _MUCH = 0.1  # fraction of the time
 
+# What to change, by flag.
+_FOR_INPUT = {
+    "--cache": "--cache memory or --cache FOLDER, which decode the images once",
+    "--fast": "--fast, if the files are much larger than --image-size",
+    "": "more CPU cores, or the workers of a tf.data service",
+}
+_FOR_COMPUTE = {
+    "--cache features": "--cache features, if the model's first layers are frozen",
+    "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
+    "--gpus": "--gpus N",
+    "--batch-size": "a larger --batch-size",
+}
+
 
 def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
     """Measures for some `seconds` how many examples per second `input_fn` delivers if nothing else runs.
@@ -59,24 +72,13 @@ def diagnose(
     ceilings = f"the steps alone would reach {step_rate:.1f} examples/s"
     if input_examples_per_second is not None:
         ceilings += f", the input alone {input_examples_per_second:.1f}"
-    is_bound_by_input = wait > _MUCH
-    by = "input" if is_bound_by_input else "compute"
-    if is_bound_by_input:
-        advice = {
-            "--cache": "--cache memory or --cache FOLDER, which decode the images once",
-            "--fast": "--fast, if the files are much larger than --image-size",
-            "": "more CPU cores, or the workers of a tf.data service",
-        }
-    else:
-        advice = {
-            "--cache features": "--cache features, if the model's first layers are frozen",
-            "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
-            "--gpus": "--gpus N",
-            "--batch-size": "a larger --batch-size",
-        }
-    bound = f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}."
-    to_turn = "; ".join(text for flag, text in advice.items() if flag not in turned)
-    return " ".join([bound, *([f"Try: {to_turn}."] if to_turn else []), *_interruptions(timing, turned)])
+    by, advice = "compute", _FOR_COMPUTE
+    if wait > _MUCH:
+        by, advice = "input", _FOR_INPUT
+    sentences = [f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}."]
+    if to_turn := "; ".join(text for flag, text in advice.items() if flag not in turned):
+        sentences.append(f"Try: {to_turn}.")
+    return " ".join([*sentences, *_interruptions(timing, turned)])
 
 
 def _interruptions(timing, turned):
@@ -91,6 +93,7 @@ def _interruptions(timing, turned):
     for kind, flags in advice.items():
         share = timing.get(f"{kind}_seconds", 0) / timing.get("whole_seconds", 1)
         if share > _MUCH:
-            to_turn = " or ".join(text for flag, text in flags.items() if flag not in turned)
-            remedy = f"; {to_turn} would reduce that" if to_turn else ""
-            yield f"{kind.capitalize()}s took {share:.0%} of the total time{remedy}."
+            sentence = f"{kind.capitalize()}s took {share:.0%} of the total time"
+            if to_turn := " or ".join(text for flag, text in flags.items() if flag not in turned):
+                sentence += f"; {to_turn} would reduce that"
+            yield f"{sentence}."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import collections
-import datetime
 import functools
 import html
 import io
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -87,20 +87,14 @@ def write_report(
       ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
     run = StoredRun(model_dir)
-    evaluations, training, scaling = run.evaluations, _of_training(run), run.scaling
+    evaluations, scaling = run.evaluations, run.scaling  # read once, because reading warns of damage
     last = last or result_of(evaluations)
     classes = last and last.get("classification")
-    figures = {
-        "metrics": _metrics(run, training, evaluations),
-        "rates": _learning_rate(training) + _throughput(training),
-        "scaling": _scaling(scaling),
-        "classes": _confusion(classes) + _reliability(classes) if classes else [],
-        "numbers": _numbers(*numbers) if numbers else [],
-    }
+    figures = _figures(run, evaluations, scaling, classes, numbers)
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
         title=_title(run.settings, last or {}),
-        written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         run=run.about,
         last=last,
         classes=classes,
@@ -149,6 +143,18 @@ def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -
     """Draws the values in both themes with `plot`, a function of `plots`, and returns the `Figure`."""
     light, dark = (plot(theme, *values) for theme in (plots.LIGHT, plots.DARK))
     return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
+
+
+def _figures(run, evaluations, scaling, classes, numbers):
+    """Returns {section of the page: its figures}."""
+    training = _of_training(run)
+    return {
+        "metrics": _metrics(run, training, evaluations),
+        "rates": _learning_rate(training) + _throughput(training),
+        "scaling": _scaling(scaling),
+        "classes": _confusion(classes) + _reliability(classes),
+        "numbers": _numbers(numbers),
+    }
 
 
 def _metrics(run, training, evaluations):
@@ -211,19 +217,24 @@ def _scaling(rows):
 
 
 def _confusion(classes):
+    if not classes:
+        return []
     matrix = classes["confusion_matrix"]
     right = sum(matrix[index][index] for index in range(len(matrix)))
     alt = f"Confusion matrix: {right} of {classes['examples']} examples are on the diagonal, predicted correctly."
     return [draw_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
 
 
-def _numbers(labels, predictions):
+def _numbers(numbers):
+    if not numbers:
+        return []
+    labels, predictions = numbers
     alt = f"Predicted versus true values of {len(labels)} examples; they are equal on the line."
     return [draw_figure("predictions", alt, plots.scatter, labels, predictions)]
 
 
 def _reliability(classes):
-    if not classes["calibration"]:
+    if not classes or not classes["calibration"]:
         return []
     alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
     return [draw_figure("reliability", alt, plots.reliability, classes["calibration"])]

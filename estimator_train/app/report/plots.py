@@ -13,6 +13,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from estimator_train.app.metrics.class_metrics import shortened
+
 _WIDTH = 4.8  # inches
 _DPI = 200
 _SMOOTHING = 0.8  # weight of earlier values
@@ -139,8 +141,9 @@ def scaling(theme, rows):
     """Plots examples per second over the number of replicas, with the ideal line, and the time per epoch or step."""
     replicas = [row["replicas"] for row in rows]
     ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
-    has_epochs = all(row["epoch_seconds"] for row in rows)
-    times = [row["epoch_seconds"] if has_epochs else row["step_ms"] for row in rows]
+    unit, times = "s/epoch", [row["epoch_seconds"] for row in rows]
+    if not all(times):
+        unit, times = "ms/step", [row["step_ms"] for row in rows]
     with _figure(theme, height=2.7) as figure:
         left, right = figure.subplots(1, 2)
         left.plot(replicas, ideal, color=theme.ink, linestyle=":", label="ideal")
@@ -148,7 +151,7 @@ def scaling(theme, rows):
         left.set(ylabel="examples/s")
         left.legend(frameon=False)
         right.plot(replicas, times, color=theme.training, marker="o")
-        right.set(ylabel="s/epoch" if has_epochs else "ms/step")
+        right.set(ylabel=unit)
         for axes in (left, right):
             axes.set(xlabel="replicas", xticks=replicas, ylim=(0, None))
             _plain(axes)
@@ -168,20 +171,27 @@ def confusion_matrix(theme, class_names, matrix):
         axes.invert_yaxis()
         axes.spines[:].set_visible(False)
         if len(class_names) <= 40:  # more names do not fit
-            names = [name if len(name) <= 24 else f"{name[:21]}..." for name in class_names]
-            names = list(map(literal, names))
-            axes.set_xticks(places + 0.5, names, rotation=90 if max(map(len, names)) * len(names) > 50 else 0)
+            names = [literal(shortened(name, 24)) for name in class_names]
+            rotation = 0
+            if max(map(len, names)) * len(names) > 50:
+                rotation = 90
+            axes.set_xticks(places + 0.5, names, rotation=rotation)
             axes.set_yticks(places + 0.5, names)
         if len(class_names) <= 20:  # more numbers do not fit either
-            for row in places:
-                for column in places:
-                    color = theme.paper if shares[row, column] > 0.5 else theme.ink
-                    text = f"{matrix[row, column]}"
-                    if len(class_names) <= 8 and matrix[row, column]:  # elsewhere the shade has to do
-                        text += f"\n{100 * shares[row, column]:.0f} %"
-                    axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=color)
+            _write_counts(axes, theme, matrix, shares)
         axes.tick_params(length=0)
         return _png(figure)
+
+
+def _write_counts(axes, theme, matrix, shares):
+    for (row, column), count in np.ndenumerate(matrix):
+        share, color = shares[row, column], theme.ink
+        if share > 0.5:  # on a dark shade
+            color = theme.paper
+        text = f"{count}"
+        if len(matrix) <= 8 and count:  # elsewhere the shade has to do
+            text += f"\n{100 * share:.0f} %"
+        axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=color)
 
 
 def samples(theme, images, captions):

@@ -104,4 +104,4 @@ def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> Non
 
 
 def _replicas(count):
-    return "1 replica" if count == 1 else f"{count} replicas"
+    return f"{count} replica{'s' * (count > 1)}"

@@ -108,8 +108,10 @@ class _HeadOf(_Head):
             if mode == ModeKeys.PREDICT:
                 return TPUEstimatorSpec(mode, predictions, export_outputs=self._head._serving_outputs(predictions))
             loss, losses, weights, labels = self.create_loss(features, mode, logits, labels)
-            regularization = tf.add_n(regularization_losses) if regularization_losses else None
-            total = loss if regularization is None else loss + regularization
+            total, regularization = loss, None
+            if regularization_losses:
+                regularization = tf.add_n(regularization_losses)
+                total = loss + regularization
             if mode == ModeKeys.EVAL:
                 arguments = (predictions, labels, weights, losses, regularization)
                 return TPUEstimatorSpec(mode, predictions, total, eval_metrics=(lambda: self._metrics(*arguments), []))
@@ -124,7 +126,7 @@ class _HeadOf(_Head):
         return TPUEstimatorSpec(mode, predictions, total, step)
 
     def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
-        regularization = None if regularization_loss is None else [regularization_loss]
+        regularization = [loss for loss in (regularization_loss,) if loss is not None]
         metrics = self._head.metrics(regularization)
         self._head._update(metrics, labels, predictions, (unreduced_loss, weights), regularization)
         return {name: metric_pair(name, metric) for name, metric in metrics.items()}
@@ -213,14 +215,9 @@ def _binary_logistic_or_multi_class_head(
     loss_reduction: str,
 ) -> _HeadOf:
     """Returns the head of a classifier: the binary one for two classes, otherwise the multi-class one."""
-    settings: dict[str, Any] = {
-        "weight_column": weight_column,
-        "label_vocabulary": label_vocabulary,
-        "loss_reduction": loss_reduction,
-    }
     if n_classes == 2:
-        return _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(**settings)
-    return _MultiClassHeadWithSoftmaxCrossEntropyLoss(n_classes, **settings)
+        return _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(weight_column, None, label_vocabulary, loss_reduction)
+    return _MultiClassHeadWithSoftmaxCrossEntropyLoss(n_classes, weight_column, label_vocabulary, loss_reduction)
 
 
 def _summary_key(head_name: str | None, val: str) -> str:
@@ -234,7 +231,10 @@ def _append_update_ops(train_op: tf.Operation | tf.Tensor) -> tf.Operation | tf.
 
 
 def _minimize(loss, optimizer, train_op_fn):
-    if (optimizer is None) == (train_op_fn is None):
-        none_or_both = "be None" if optimizer is None else "be set"
-        raise ValueError(f"train_op_fn and optimizer cannot both {none_or_both}.")
-    return train_op_fn(loss) if optimizer is None else optimizer.minimize(loss, v1.train.get_global_step())
+    if optimizer is None and train_op_fn is None:
+        raise ValueError("train_op_fn and optimizer cannot both be None.")
+    if optimizer is None:
+        return train_op_fn(loss)
+    if train_op_fn is None:
+        return optimizer.minimize(loss, v1.train.get_global_step())
+    raise ValueError("train_op_fn and optimizer cannot both be set.")

@@ -27,8 +27,7 @@ def maybe_overwrite_model_dir_and_session_config(
     Raises:
       ValueError: If `config` is not a RunConfig, or names a different directory than `model_dir`.
     """
-    config = estimator._config_with_model_dir(config, model_dir)
-    return config if config.session_config else config.replace(session_config=default_session_config())
+    return estimator._config_with_model_dir(config, model_dir)
 
 
 def get_default_session_config() -> tf.compat.v1.ConfigProto:

@@ -37,17 +37,11 @@ def model_to_estimator(
     """
     if keras_model is None and keras_model_path is not None:
         keras_model, keras_model_path = _load_model(os.fspath(keras_model_path), custom_objects), None
-    estimator = keras_estimator.model_to_estimator(
-        keras_model,
-        keras_model_path,
-        custom_objects,
-        model_dir,
-        config,
-        checkpoint_format or "checkpoint",
-        metric_names_map,
-        export_outputs,
-    )
-    return estimator if use_v2_estimator else estimator_v1.Estimator(estimator._model, config=estimator.config)
+    others = model_dir, config, checkpoint_format or "checkpoint", metric_names_map, export_outputs
+    estimator = keras_estimator.model_to_estimator(keras_model, keras_model_path, custom_objects, *others)
+    if use_v2_estimator:
+        return estimator
+    return estimator_v1.Estimator(estimator._model, config=estimator.config)
 
 
 def _load_model(path, custom_objects):

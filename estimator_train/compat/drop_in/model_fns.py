@@ -35,8 +35,8 @@ def dnn_logit_fn_builder_v2(
 
     def logit_fn_in_scope(features, mode):
         # Inside a scope, TensorFlow 2.15 named the variables outer/dnn/outer/hiddenlayer_0/kernel.
-        outer = v1.get_variable_scope().name
-        with ApiV2().variable_scope(f"dnn/{outer}" if outer else "dnn", None):
+        scope = f"dnn/{v1.get_variable_scope().name}".rstrip("/")
+        with ApiV2().variable_scope(scope, None):
             return logit_fn(features, mode)
 
     return logit_fn_in_scope
@@ -58,9 +58,8 @@ def dnn_model_fn_v2(
 ) -> EstimatorSpec:
     """Returns the `EstimatorSpec` of a `tf.estimator.DNNEstimator`, for a model_fn; takes the Estimator's arguments."""
     del use_tpu
-    logit_fn = dnn_logit_fn_builder(
-        head.logits_dimension, hidden_units, feature_columns, activation_fn, dropout, None, batch_norm
-    )
+    layers = activation_fn, dropout, None, batch_norm
+    logit_fn = dnn_logit_fn_builder(head.logits_dimension, hidden_units, feature_columns, *layers)
     with ApiV2().variable_scope("dnn", None):
         logits = call_logit_fn(logit_fn, features, mode, None, config)
         return _spec_v2(features, labels, mode, head, logits, get_optimizer_instance_v2(optimizer))
@@ -83,15 +82,8 @@ def _dnn_model_fn(
 ) -> EstimatorSpec:
     """Returns the `EstimatorSpec` of a `tf.compat.v1.estimator.DNNEstimator`."""
     del use_tpu
-    logit_fn = dnn_logit_fn_builder(
-        head.logits_dimension,
-        hidden_units,
-        feature_columns,
-        activation_fn,
-        dropout,
-        input_layer_partitioner,
-        batch_norm,
-    )
+    layers = activation_fn, dropout, input_layer_partitioner, batch_norm
+    logit_fn = dnn_logit_fn_builder(head.logits_dimension, hidden_units, feature_columns, *layers)
     with _API_V1.variable_scope("dnn", None):
         logits = call_logit_fn(logit_fn, features, mode, None, config)
         return _spec_v1(features, labels, mode, head, logits, get_optimizer_instance(optimizer, 0.05))

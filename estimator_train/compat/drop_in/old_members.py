@@ -37,7 +37,7 @@ def _session_config(self):
 
 def _call_input_fn(self, input_fn, mode, input_context=None):
     """Calls `input_fn` in `mode` and returns its result."""
-    context = tf.distribute.InputContext() if input_context is None else input_context
+    context = input_context or tf.distribute.InputContext()
     return call_input_fn(input_fn, mode=mode, config=self.config, params=self._params_in(mode), input_context=context)
 
 

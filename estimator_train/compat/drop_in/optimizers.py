@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -49,7 +51,9 @@ def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None
     if isinstance(opt, str):
         make = _by_name(opt, ApiV2)
         return make() if learning_rate is None else make(learning_rate)
-    made = opt if isinstance(opt, keras.optimizers.legacy.Optimizer) or not callable(opt) else opt()
+    made: Any = opt
+    if callable(opt) and not isinstance(opt, keras.optimizers.legacy.Optimizer):
+        made = opt()
     if not isinstance(made, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
         raise ValueError(f"The given object is not a tf.keras.optimizers.Optimizer instance. Given: {made}")
     return optimizers._as_legacy(made)

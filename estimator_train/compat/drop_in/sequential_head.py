@@ -42,7 +42,9 @@ class SequentialHeadWrapper(Head):
             raise ValueError("MultiHead is not supported with SequentialHeadWrapper.")
         if not isinstance(sequence_length_mask, str):
             raise TypeError(f"sequence_mask column must be a string, given: {sequence_length_mask!r}")
-        columns = [feature_columns] if isinstance(feature_columns, str) else feature_columns or ()
+        columns = feature_columns or ()
+        if isinstance(columns, str):
+            columns = [columns]
         if not isinstance(columns, Iterable) or not all(isinstance(column, str) for column in columns):
             raise TypeError(
                 f"feature_columns must be either a string or an iterable of strings, got {feature_columns!r}"

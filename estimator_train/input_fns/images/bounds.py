@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 MAX_PIXELS = 89_478_485  # the same as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
-
-
+NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any image
 UNREADABLE = f"it is not a readable image of at most {MAX_PIXELS} pixels"
 
 

@@ -185,11 +185,12 @@ def _check_room(
 ) -> None:
     needed = number * image_size[0] * image_size[1] * channels * 4
     if needed > free:
-        kind, error = ("memory", MemoryError) if directory is None else (f"the disk of {directory}", OSError)
-        raise error(
-            f"the cache of {number} images of {image_size[0]} x {image_size[1]} takes at least {needed / 1e9:.2f} GB, "
-            f"but {kind} has only {free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
-        )
+        height, width = image_size
+        takes = f"the cache of {number} images of {height} x {width} takes at least {needed / 1e9:.2f} GB"
+        has = f"has only {free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
+        if directory is None:
+            raise MemoryError(f"{takes}, but memory {has}")
+        raise OSError(f"{takes}, but the disk of {directory} {has}")
 
 
 def _reader(
@@ -201,13 +202,10 @@ def _reader(
     def read(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = np.flatnonzero(channels[numbers])
         numbers = numbers[places]
-        if all_rgb or (channels[numbers] == 1).all():
-            each = 3 if all_rgb else 1
-            images = aligned_empty((len(numbers), *image_size, each), np.float32)
-            rows = planes.reshape(-1, each * planes.shape[1])
-            # Unlike rows[...], np.take releases the GIL while it copies.
-            np.take(rows, starts[numbers] // each, axis=0, out=images.reshape(len(numbers), rows.shape[1]), mode="clip")
-            return images, places
+        if all_rgb:
+            return _taken(planes, starts[numbers], (*image_size, 3)), places
+        if (channels[numbers] == 1).all():
+            return _taken(planes, starts[numbers], (*image_size, 1)), places
         images = aligned_empty((len(numbers), *image_size, 3), np.float32)
         for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):
             image[:] = planes[start : start + number].reshape(*image_size, number)
@@ -218,3 +216,12 @@ def _reader(
         return tf.ensure_shape(images, (None, *image_size, None)), tf.ensure_shape(places, (None,))
 
     return read_images
+
+
+def _taken(planes: np.ndarray, starts: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Returns the images of one shape whose first planes are at `starts`."""
+    images, channels = aligned_empty((len(starts), *shape), np.float32), shape[-1]
+    rows = planes.reshape(-1, channels * planes.shape[1])
+    # Unlike rows[...], np.take releases the GIL while it copies.
+    np.take(rows, starts // channels, axis=0, out=images.reshape(len(starts), rows.shape[1]), mode="clip")
+    return images

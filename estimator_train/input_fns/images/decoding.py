@@ -17,11 +17,12 @@ import functools
 import math
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns.images.bounds import MAX_PIXELS, assert_decodable
+from estimator_train.input_fns.images.bounds import MAX_PIXELS, NO_SIZE, assert_decodable
 from estimator_train.input_fns.images.orientation import orientation_of, turned
 from estimator_train.input_fns.images.pillow import decode_with_pillow
 from estimator_train.input_fns.images.serving import decode_for_serving
@@ -29,7 +30,6 @@ from estimator_train.input_fns.images.serving import decode_for_serving
 RESIZES = ("squash", "crop", "pad")
 
 _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and height follow
-_NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any JPEG or PNG
 _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
 
 
@@ -72,11 +72,17 @@ def decode_pixels(
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = size_in_header(encoded)
+    decode = _decoder_of_jpeg_and_png(at_least, orient)
     with tf.init_scope():
-        is_eager = tf.executing_eagerly()
-    decode = _traced_once(at_least, orient) if is_eager else _decoder_of_jpeg_and_png(at_least, orient)
-    other = decode_for_serving if serving else functools.partial(decode_with_pillow, orient=orient)
-    image = tf.cond(size[0] < _NO_SIZE[0], lambda: decode(encoded, size), lambda: other(encoded))
+        if tf.executing_eagerly():
+            decode = _traced_once(at_least, orient)
+
+    def decode_others() -> tf.Tensor:
+        if serving:
+            return decode_for_serving(encoded)
+        return decode_with_pillow(encoded, orient=orient)
+
+    image = tf.cond(size[0] < NO_SIZE[0], lambda: decode(encoded, size), decode_others)
     without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
     return tf.slice(image, [0, 0, 0], without_alpha)
 
@@ -108,25 +114,18 @@ def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> 
     return decode
 
 
-def decode_files(
-    paths: tf.Tensor, image_size: tuple[int, int], *, resize: str = "squash", orient: bool = True
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes files in parallel; returns the images that can be decoded and their indices in `paths`, in order."""
-    images, places = decode_own_channels(paths, image_size, resize=resize, orient=orient)
+def decode_files(paths: tf.Tensor, image_size: tuple[int, int], **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decodes files in parallel; returns the images that can be decoded and their indices in `paths`, in order.
+
+    `how` are the other arguments of `decoded`.
+    """
+    images, places = decode_own_channels(paths, image_size, **how)
     return to_rgb(images), places
 
 
-def decode_own_channels(
-    paths: tf.Tensor,
-    image_size: tuple[int, int],
-    *,
-    fast: bool = False,
-    resize: str = "squash",
-    orient: bool = True,
-    serving: bool = False,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Like `decode_files`, but an all-grayscale batch keeps one channel; see `decoded` for the arguments."""
-    images = decoded(numbered(paths), image_size, fast=fast, resize=resize, orient=orient, serving=serving)
+def decode_own_channels(paths: tf.Tensor, image_size: tuple[int, int], **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Like `decode_files`, but an all-grayscale batch keeps one channel."""
+    images = decoded(numbered(paths), image_size, **how)
     # By default, each batch would rewrite the dataset's functions and start an autotuner.
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
@@ -214,12 +213,7 @@ def to_rgb_on_device(images: tf.Tensor) -> tf.Tensor:
 
 
 def _decode(
-    encoded: tf.Tensor,
-    image_size: tuple[int, int],
-    fast: bool,
-    resize: str,
-    orient: bool,
-    serving: bool = False,
+    encoded: tf.Tensor, image_size: tuple[int, int], fast: bool, resize: str, orient: bool, serving: bool = False
 ) -> tf.Tensor:
     image = decode_pixels(encoded, at_least=image_size if fast else None, orient=orient, serving=serving)
     # Values are scaled to [0, 1] before resizing; in the reverse order, a third of them differ in the last bit.
@@ -258,7 +252,7 @@ def _decode_scaled_down(
 
 
 def size_in_header(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns (height, width), int64, from the header of a JPEG or PNG; `_NO_SIZE` for other formats."""
+    """Returns (height, width), int64, from the header of a JPEG or PNG; `NO_SIZE` for other formats."""
 
     def size_of_jpeg() -> tf.Tensor:
         return tf.image.extract_jpeg_shape(encoded, tf.int64)[:2]
@@ -266,6 +260,6 @@ def size_in_header(encoded: tf.Tensor) -> tf.Tensor:
     def size_of_png() -> tf.Tensor:
         header = tf.io.decode_raw(encoded, tf.int32, little_endian=False, fixed_length=24)  # padded with zeros
         is_png = tf.reduce_all(tf.equal(header[:4], _PNG))
-        return tf.where(is_png, tf.cast(header[:3:-1], tf.int64), _NO_SIZE)
+        return tf.where(is_png, tf.cast(header[:3:-1], tf.int64), NO_SIZE)
 
     return tf.cond(tf.io.is_jpeg(encoded), size_of_jpeg, size_of_png)

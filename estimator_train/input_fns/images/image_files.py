@@ -126,8 +126,7 @@ def image_files(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
-    _check_batch_size(batch_size)
-    _check_resize(resize)
+    _check_sizes(batch_size, resize)
     _check_service(service, cache)
     if cache == "features":
         _check_fixed_order(deterministic, prefetch_buffer_size)
@@ -190,9 +189,10 @@ def labelled_images(
         unknown, or `batch_size` is not positive.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
-    _check_batch_size(batch_size)
-    _check_resize(resize)
-    lengths = {len(paths), len(labels), len(paths if sample_weight is None else sample_weight)}
+    _check_sizes(batch_size, resize)
+    if isinstance(sample_weight, list):
+        sample_weight = np.asarray(sample_weight, np.float32)
+    lengths = {len(column) for column in (paths, labels, sample_weight) if column is not None}
     if len(lengths) > 1 or not len(paths):
         raise ValueError(f"paths, labels and sample_weight must have the same length above 0, got {sorted(lengths)}")
     labels = np.asarray(labels)
@@ -205,7 +205,7 @@ def labelled_images(
         paths=_as_bytes(paths),
         labels=labels,
         num_classes=num_classes,
-        sample_weight=np.asarray(sample_weight, np.float32) if isinstance(sample_weight, list) else sample_weight,
+        sample_weight=sample_weight,
         image_size=_as_size(image_size),
         batch_size=batch_size,
         fast=fast,
@@ -267,33 +267,25 @@ class ImageFiles:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
     def fingerprint(self) -> str:
-        is_usual = (self.resize, self.orient) == ("squash", True)  # fingerprints of earlier versions are without these
-        how = () if is_usual else (self.resize, self.orient)
-        files = key_of_files(_as_text(self.paths), self.image_size, self.fast, *how)
-        weights = () if self.sample_weight is None else (self.sample_weight.tolist(),)
-        return repr((files, self.labels.tolist(), self.num_classes or False, self.on_error, *weights))
+        how: tuple[bool | str, ...] = (self.fast, self.resize, self.orient)
+        if how[1:] == ("squash", True):  # fingerprints of earlier versions are without these
+            how = how[:1]
+        files = key_of_files(_as_text(self.paths), self.image_size, *how)
+        parts = [files, self.labels.tolist(), self.num_classes or False, self.on_error]
+        if self.sample_weight is not None:
+            parts.append(self.sample_weight.tolist())
+        return repr(tuple(parts))
 
     def _batches(self, input_context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         shard = slice(context.input_pipeline_id, None, context.num_input_pipelines)
         paths = self.paths[shard]
-        skips, first = self.on_error == "skip", share_of_pipeline(self.first, context)
-        batches = number_batches(
-            len(paths),
-            batch_size=self.batch_size,
-            num_epochs=self.num_epochs,
-            shuffle=self.shuffle,
-            seed=self.seed,
-            start=0 if skips else first,
-        )
-        is_alone = self.cache is None and self.service is None
-        if is_alone and self.deterministic and self.num_epochs == 1 and not skips:
-            batches = self._decoded_in_turn(batches, shard)
-        else:
-            batches = batches.map(self._loader(shard), num_parallel_calls=tf.data.AUTOTUNE)
-        if self.service is not None:
-            batches = distribute(batches, self.service)
-        if skips:
+        start = first = share_of_pipeline(self.first, context)
+        if self._skips:
+            start = 0
+        order: dict[str, Any] = {"batch_size": self.batch_size, "num_epochs": self.num_epochs, "seed": self.seed}
+        batches = self._loaded(number_batches(len(paths), shuffle=self.shuffle, start=start, **order), shard)
+        if self._skips:
             batches = _leave_out(batches, self.skipped, len(np.unique(paths)), endless=self.num_epochs is None)
             batches = without_first(batches, first).rebatch(self.batch_size)
         options = tf.data.Options()
@@ -301,6 +293,20 @@ class ImageFiles:
         # Decoding many images in parallel on one core each takes less processor time than using all cores for each.
         options.threading.max_intra_op_parallelism = 1
         return batches.with_options(options)
+
+    @property
+    def _skips(self) -> bool:
+        return self.on_error == "skip"
+
+    def _loaded(self, numbers: tf.data.Dataset, shard: slice) -> tf.data.Dataset:
+        """Returns the batches of files with these numbers in a shard, a slice of all files."""
+        is_alone = self.cache is None and self.service is None
+        if is_alone and self.deterministic and self.num_epochs == 1 and not self._skips:
+            return self._decoded_in_turn(numbers, shard)
+        batches = numbers.map(self._loader(shard), num_parallel_calls=tf.data.AUTOTUNE)
+        if self.service is None:
+            return batches
+        return distribute(batches, self.service)
 
     def _decoded_in_turn(self, numbers: tf.data.Dataset, shard: slice) -> tf.data.Dataset:
         """Returns the batches of one epoch of a shard's files; it is an error if a file cannot be decoded.
@@ -332,38 +338,37 @@ class ImageFiles:
 
     def _targets(self, shard: slice) -> Callable[[tf.Tensor], list[tf.Tensor]]:
         """Returns a function from indices into a shard to labels, or labels and weights."""
-        labels = tf.constant(self.labels[shard])
-        weights = [] if self.sample_weight is None else [tf.constant(self.sample_weight[shard])]
+        columns = [tf.constant(column[shard]) for column in (self.labels, self.sample_weight) if column is not None]
 
         def targets(numbers: tf.Tensor) -> list[tf.Tensor]:
-            label, *weight = (tf.gather(each, numbers) for each in [labels, *weights])
-            return [tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight]
+            label, *weight = (tf.gather(column, numbers) for column in columns)
+            if self.num_classes:
+                label = tf.one_hot(label, self.num_classes)
+            return [label, *weight]
 
         return targets
 
     def _loader(self, shard: slice) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
-        """Returns a function from indices into a shard, a slice of all files, to a batch of these files."""
+        """Returns a function from indices into a shard to a batch of these files and, if it skips some, their paths."""
         take_paths, targets = self._take_paths(shard), self._targets(shard)
-        decode = self._cached(self.cache, shard) if self.cache is not None else None
-        find_fault = _fault_as_text if self.service is None else None
+        is_served, read_cache = self.service is not None, None
+        if self.cache is not None:
+            read_cache = self._cached(self.cache, shard)
 
         def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            skips = self.on_error == "skip"
-            batch_paths = None if decode and not skips else take_paths(numbers)
-            images, places = (
-                decode(numbers)
-                if decode
-                else decode_own_channels(batch_paths, self.image_size, serving=self.service is not None, **self._how)
-            )
-            batch = images, *targets(tf.gather(numbers, places))
-            if batch_paths is None:  # filling the cache has decoded every file
-                return batch
-            bad = _others(batch_paths, places)
-            if skips:
-                # rebatch needs the same number of channels in all batches.
-                return to_rgb(images), batch[1], bad
-            with tf.control_dependencies([_assert_none(bad, find_fault)]):
-                return tf.nest.map_structure(tf.identity, batch)
+            if read_cache is not None and not self._skips:  # filling the cache has decoded every file
+                images, places = read_cache(numbers)
+                return images, *targets(tf.gather(numbers, places))
+            paths = take_paths(numbers)
+            if read_cache is not None:
+                images, places = read_cache(numbers)
+            else:
+                images, places = decode_own_channels(paths, self.image_size, serving=is_served, **self._how)
+            labels, bad = targets(tf.gather(numbers, places)), _others(paths, places)
+            if self._skips:
+                return to_rgb(images), labels[0], bad  # rebatch needs the same number of channels in all batches
+            with tf.control_dependencies([_assert_none(bad, None if is_served else _fault_as_text)]):
+                return tf.nest.map_structure(tf.identity, (images, *labels))
 
         return load
 
@@ -381,9 +386,9 @@ class ImageFiles:
         self, cache: str | os.PathLike[str], shard: slice
     ) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
         """Returns the cache of a shard's files, which is filled once per input_fn."""
-        key, skip = (shard.start, shard.step), self.on_error == "skip"
+        key, paths = (shard.start, shard.step), _as_text(self.paths[shard])
         if key not in self.caches:
-            self.caches[key] = open_cache(cache, _as_text(self.paths[shard]), self.image_size, skip=skip, **self._how)
+            self.caches[key] = open_cache(cache, paths, self.image_size, skip=self._skips, **self._how)
         return self.caches[key]
 
     @property
@@ -406,12 +411,9 @@ def _over_epochs(
     return dataclasses.replace(examples, num_epochs=num_epochs, shuffle=shuffle, seed=seed, cache=cache)
 
 
-def _check_batch_size(batch_size: int) -> None:
+def _check_sizes(batch_size: int, resize: str) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
-
-
-def _check_resize(resize: str) -> None:
     if resize not in RESIZES:
         raise ValueError(f"resize must be one of {', '.join(RESIZES)}, got {resize!r}")
 
@@ -442,7 +444,9 @@ def _list_files(
     file_pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], labels: Sequence[str], skip: bool
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Returns (paths as bytes, class indices, skipped paths), sorted by path."""
-    patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
+    patterns = file_pattern
+    if isinstance(patterns, str | os.PathLike):
+        patterns = [patterns]
     label_indices = {os.fsencode(label): index for index, label in enumerate(labels)}
     paths = _as_bytes(path for pattern in patterns for path in _glob(os.fspath(pattern)))
     paths.sort()
@@ -455,12 +459,9 @@ def _list_files(
             indices[place] = label_indices[directory]
         elif skip:
             skipped.append(os.fsdecode(path))
-        elif is_special:
-            # Opening a pipe without a writer would block forever.
-            fix = 'remove it or pass on_error="skip"'
-            raise ValueError(
-                f"{os.fsdecode(path)} is a directory, pipe, device or broken link, not an image file; {fix}"
-            )
+        elif is_special:  # opening a pipe without a writer would block forever
+            fault = 'is a directory, pipe, device or broken link, not an image file; remove it or pass on_error="skip"'
+            raise ValueError(f"{os.fsdecode(path)} {fault}")
         else:
             fix = f'which is not one of the labels {labels}; add it or pass on_error="skip"'
             raise ValueError(f"{os.fsdecode(path)} is in directory {os.fsdecode(directory)!r}, {fix}")
@@ -528,11 +529,6 @@ def _leave_out(batches: tf.data.Dataset, skipped: list[str], num_files: int, end
     """Adds the bad paths of batches (images, labels, bad) to `skipped`, logs them, and drops empty batches."""
     bad_paths = set()
 
-    def report() -> None:
-        if skipped:
-            among = ", ".join(map(printable, skipped[-5:]))
-            tf.get_logger().warning("%d image files were skipped, among them %s", len(skipped), among)
-
     def note(bad: np.ndarray) -> bool:
         bad_paths.update(os.fsdecode(path) for path in bad)
         if len(bad_paths) == num_files:
@@ -540,9 +536,8 @@ def _leave_out(batches: tf.data.Dataset, skipped: list[str], num_files: int, end
             raise ValueError(f"none of the {num_files} image files can be decoded, for example {min(bad_paths)}")
         new = sorted(bad_paths.difference(skipped))
         skipped.extend(new)
-        at_end = not bad.size
-        if at_end or (endless and new):
-            report()
+        if not bad.size or (endless and new):  # without any, the data ends
+            _report(skipped)
         return True
 
     def keep(images: tf.Tensor, labels: tf.Tensor, bad: tf.Tensor) -> tf.Tensor:
@@ -552,9 +547,15 @@ def _leave_out(batches: tf.data.Dataset, skipped: list[str], num_files: int, end
         return tf.ensure_shape(noted, ()) & ~empty
 
     if endless:
-        report()
+        _report(skipped)
     else:
         # A batch with neither images nor bad paths marks the end.
         end = [tf.zeros((0, *spec.shape[1:]), spec.dtype) for spec in batches.element_spec]
         batches = batches.concatenate(tf.data.Dataset.from_tensors(tuple(end)))
     return batches.filter(keep).map(lambda images, labels, bad: (images, labels))
+
+
+def _report(skipped: list[str]) -> None:
+    if skipped:
+        among = ", ".join(map(printable, skipped[-5:]))
+        tf.get_logger().warning("%d image files were skipped, among them %s", len(skipped), among)

@@ -36,22 +36,23 @@ def decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
 def _pixels(encoded: bytes | np.ndarray, *, orient: bool) -> np.ndarray:
     """Returns the pixels of an image, which in eager mode is given as an array of one object; none if it is refused."""
     none = np.zeros((0, 0, 1), np.uint8)
-    file = io.BytesIO(encoded if isinstance(encoded, bytes) else encoded.item())
+    content = encoded if isinstance(encoded, bytes) else encoded.item()
     try:
         pillow, operations = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
     except ImportError:
         return none
     try:
-        with pillow.open(file, formats=("WEBP", "BMP", "GIF", "TIFF")) as image:
+        with pillow.open(io.BytesIO(content), formats=("WEBP", "BMP", "GIF", "TIFF")) as image:
             is_animated = image.format == "WEBP" and getattr(image, "is_animated", False)
             if is_animated or math.prod(image.size) > MAX_PIXELS:
                 return none
             tags = getattr(image, "tag_v2", {})
             turned = operations.exif_transpose(image) if orient and image.format == "TIFF" else image
-            pixels = _pixels_of_16_bits(turned, tags) if turned.mode.startswith("I;16") else _pixels_of_8_bits(turned)
+            if turned.mode.startswith("I;16"):
+                return np.atleast_3d(_pixels_of_16_bits(turned, tags))
+            return np.atleast_3d(_pixels_of_8_bits(turned))
     except Exception:  # its plugins raise errors of many classes
         return none
-    return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
 
 
 def _pixels_of_16_bits(image: Any, tags: Mapping[int, Any]) -> np.ndarray:
@@ -69,4 +70,6 @@ def _pixels_of_8_bits(image: Any) -> np.ndarray:
         # Transparent pixels become black, as in TensorFlow's decoder, which exported models use.
         colors = np.asarray(image.convert("RGBA"))
         return colors[..., :3] * (colors[..., 3:] > 0)
-    return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+    if image.mode in ("1", "L", "LA"):
+        return np.asarray(image.convert("L"))
+    return np.asarray(image.convert("RGB"))

@@ -6,13 +6,11 @@ not know palettes of BMP, so the header is read first.
 
 from __future__ import annotations
 
-import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns.images.bounds import MAX_PIXELS, assert_decodable
+from estimator_train.input_fns.images.bounds import MAX_PIXELS, NO_SIZE, assert_decodable
 from estimator_train.input_fns.images.orientation import reversed_if
 
-_NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any image
 _UNREADABLE = (
     "it is not a readable JPEG, PNG, still WebP, uncompressed BMP, or GIF whose first frame fills it, of at most "
     f"{MAX_PIXELS} pixels"
@@ -60,7 +58,7 @@ class _Header:
         has_colors = tf.reduce_any(tf.equal(self.bits, (24, 32)))
         is_plain = is_bmp & (length >= 40) & (self._number(30, 4) < 1) & (self.has_palette | has_colors)
         height = tf.abs(tf.cast(tf.cast(signed_height, tf.int32), tf.int64))
-        self.size = tf.constant(_NO_SIZE)
+        self.size = tf.constant(NO_SIZE)
         for is_format, size in (
             (is_plain, (height, self._number(18, 4))),
             (self._starts(b"GIF8"), (self._number(8, 2), self._number(6, 2))),

@@ -100,11 +100,13 @@ class RunConfig(run_config.RunConfig):
         super().__init__(**kwargs)
         if cluster is not None:
             master = evaluation_master = cluster.master()
+        if evaluation_master is None:
+            evaluation_master = master
         vars(self).update(
             _tpu_config=tpu_config or TPUConfig(),
             _cluster=cluster,
             _given_master=master,
-            _given_evaluation_master=master if evaluation_master is None else evaluation_master,
+            _given_evaluation_master=evaluation_master,
         )
 
     @property
@@ -125,7 +127,9 @@ class RunConfig(run_config.RunConfig):
     @property
     def evaluation_master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
         """Address of the server that evaluation sessions connect to."""
-        return super().evaluation_master if self._given_evaluation_master is None else self._given_evaluation_master
+        if self._given_evaluation_master is None:
+            return super().evaluation_master
+        return self._given_evaluation_master
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with `changes`: `tpu_config` or arguments of `estimator_train.RunConfig.replace`."""

@@ -26,6 +26,7 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 _RESERVED_PARAMS = ("batch_size", "context")
+_HOOKS = ("training_hooks", "evaluation_hooks", "prediction_hooks")
 
 # A function and its tensor arguments, as a list or as a dict keyed by name.
 HostCall = tuple[Callable[..., Any], Sequence[Any] | dict[str, Any]]
@@ -83,29 +84,22 @@ class TPUEstimatorSpec(_TPUEstimatorSpec):
         spec = super().__new__(cls, *args, **kwargs)
         _check_host_call("eval_metrics", spec.eval_metrics)
         _check_host_call("host_call", spec.host_call)
-        return spec._replace(
-            predictions={} if spec.predictions is None else spec.predictions,
-            training_hooks=check_hooks(spec.training_hooks),
-            evaluation_hooks=check_hooks(spec.evaluation_hooks),
-            prediction_hooks=check_hooks(spec.prediction_hooks),
-        )
+        if spec.predictions is None:
+            spec = spec._replace(predictions={})
+        hooks: dict[str, Any] = {name: check_hooks(getattr(spec, name)) for name in _HOOKS}
+        return spec._replace(**hooks)
 
     def as_estimator_spec(self) -> EstimatorSpec:
         """Converts the spec to an `EstimatorSpec`, and raises what its constructor raises."""
-        metrics = None if self.eval_metrics is None else _call(self.eval_metrics)
-        host_hooks = () if self.host_call is None else (_HostCallHook(_call(self.host_call)),)
-        return EstimatorSpec(
-            self.mode,
-            predictions=self.predictions,
-            loss=self.loss,
-            train_op=self.train_op,
-            eval_metric_ops=metrics,
-            export_outputs=self.export_outputs,
-            scaffold=self.scaffold_fn() if self.scaffold_fn else None,
-            training_hooks=(*self.training_hooks, *host_hooks),
-            evaluation_hooks=(*self.evaluation_hooks, *host_hooks),
-            prediction_hooks=(*self.prediction_hooks, *host_hooks),
-        )
+        arguments: dict[str, Any] = {name: getattr(self, name) for name in ("export_outputs", *_HOOKS)}
+        if self.eval_metrics is not None:
+            arguments["eval_metric_ops"] = _call(self.eval_metrics)
+        if self.host_call is not None:
+            host_hook = _HostCallHook(_call(self.host_call))
+            arguments |= {name: (*arguments[name], host_hook) for name in _HOOKS}
+        if self.scaffold_fn:
+            arguments["scaffold"] = self.scaffold_fn()
+        return EstimatorSpec(self.mode, self.predictions, self.loss, self.train_op, **arguments)
 
 
 class _OneBaseForBoth(abc.ABCMeta):
@@ -170,11 +164,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         reserved = [name for name in _RESERVED_PARAMS if name in (params or {})]
         if reserved:
             raise ValueError(f"{list(_RESERVED_PARAMS)} are reserved keys but existed in params {params}: {reserved}")
-        sizes = {
-            ModeKeys.TRAIN: train_batch_size,
-            ModeKeys.EVAL: eval_batch_size,
-            ModeKeys.PREDICT: predict_batch_size,
-        }
+        sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size}
         self._batch_sizes = {mode: size for mode, size in sizes.items() if size}
         for size in self._batch_sizes.values():
             if not isinstance(size, int) or size < 0:
@@ -281,10 +271,12 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
 
 def _set(params, name, value):
     """Sets an item of `params`, the Estimator's copy of a dict or a tf.contrib.training.HParams."""
-    if hasattr(params, "set_hparam"):
-        (params.set_hparam if name in params else params.add_hparam)(name, value)
-    else:
+    if not hasattr(params, "set_hparam"):
         params[name] = value
+    elif name in params:
+        params.set_hparam(name, value)
+    else:
+        params.add_hparam(name, value)
 
 
 def _call(host_call):
