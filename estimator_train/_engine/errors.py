@@ -19,9 +19,7 @@ def explaining_errors(
 ) -> Iterator[None]:
     """Converts TensorFlow's errors inside the block to ones that say what happened and what to do.
 
-    Args:
-      directory: where the block writes its files.
-      strategy: the strategy that the block trains with.
+    The block writes its files to `directory`, and trains with `strategy`.
     """
     with explaining_oom(), explaining_full_disk(directory), explaining_lost_worker(strategy):
         yield

@@ -19,12 +19,10 @@ log = tf.get_logger()
 
 
 def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: str | None) -> None:
-    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to an event file.
+    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to an event file in `directory`.
 
-    Args:
-      directory: directory of the event file; created if missing.
-      metrics: dict of metric names and "global_step" to numpy values or serialized Summaries.
-      checkpoint: path prefix of the checkpoint; None if there was none.
+    `metrics` is a dict of metric names and "global_step" to numpy values or serialized Summaries; `checkpoint` is
+    a path prefix, or None if there was none.
     """
     step = int(metrics["global_step"])
     # str, because an f-string shows a float32 with the digits of a float64
@@ -79,10 +77,7 @@ def _add_summary(summary: tf.compat.v1.Summary, key: str, value: bytes) -> None:
 def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
     """Returns a dict of global steps, in ascending order, to dicts of metric names to floats.
 
-    A damaged or incomplete file is read as far as possible, with a warning.
-
-    Args:
-      pattern: glob pattern of the event files.
+    The event files match the glob pattern `pattern`. A damaged one is read as far as possible, with a warning.
     """
     metrics = collections.defaultdict(dict)
     for path in sorted(tf.io.gfile.glob(pattern)):

@@ -28,8 +28,10 @@ def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
                 raise ValueError(
                     f"{type(hook).__name__}.next_look({global_step}) returned {look}; return a later step, or math.inf"
                 )
-            looks = min(looks, look if look == math.inf else math.ceil(look))
-    return looks
+            looks = min(looks, look)
+    if looks == math.inf:
+        return looks
+    return math.ceil(looks)
 
 
 def see_each_step(hooks: Iterable[SessionRunHook]) -> bool:

@@ -249,8 +249,7 @@ def check_input_fn(input_fn: Any) -> None:
 def metrics_of(metric_fns: Iterable[MetricFn], parts: dict[str, Nest], config: RunConfig) -> dict[str, MetricPair]:
     """Calls the functions given to `add_metrics`; returns a dict of metric names to (value tensor, update op) pairs.
 
-    Args:
-      parts: dict of "features", "labels" and "predictions" to tensors.
+    `parts` is a dict of "features", "labels" and "predictions" to tensors.
     """
     offered = parts | {"config": config}
     metrics = {}
@@ -262,8 +261,7 @@ def metrics_of(metric_fns: Iterable[MetricFn], parts: dict[str, Nest], config: R
 def metric_pair(name: str, metric: Metric) -> MetricPair:
     """Returns a value of eval_metric_ops as a (value tensor, update op) pair.
 
-    Raises:
-      ValueError: If a Keras metric has not been updated.
+    Raises ValueError if a Keras metric has not been updated.
     """
     if isinstance(metric, tuple):
         return metric
@@ -281,9 +279,11 @@ def _checked_predictions(predictions: Nest, mode: str) -> Nest:
         if mode == ModeKeys.PREDICT:
             raise ValueError("Missing predictions.")
         return {}
-    named = predictions if isinstance(predictions, dict) else {"predictions": predictions}
+    named = {"predictions": predictions}
+    if isinstance(predictions, dict):
+        named = {f"predictions[{name}]": tensor for name, tensor in predictions.items()}
     for name, tensor in named.items():
-        _check_is_tensor(tensor, f"predictions[{name}]" if isinstance(predictions, dict) else name)
+        _check_is_tensor(tensor, name)
     return predictions
 
 

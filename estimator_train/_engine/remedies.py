@@ -40,7 +40,9 @@ class RemediedError(UserError):
 
     def spelled(self, spell: Callable[[Setting], str] = str) -> str:
         """Returns the message with settings as `spell` spells them, without remedies that it spells as ""."""
-        fault = f"{spell(self.given)}{self.fault}" if self.given else self.fault
+        fault = self.fault
+        if self.given:
+            fault = f"{spell(self.given)}{fault}"
         ways = [(remedy.words, spell(remedy)) for remedy in self.remedies]
         to_try = "; ".join(words.format(spelled) for words, spelled in ways if spelled)
         return self.form.format(fault, to_try) if to_try else fault

@@ -176,13 +176,18 @@ class RunConfig:
         given = locals()
         vars(self).update({f"_{name}": given[name] for name in _SETTINGS})
         self._normalize_and_check()
-        tf_config = read_tf_config()
+        self._take_task(read_tf_config())
+
+    def _take_task(self, tf_config: dict[str, Any]) -> None:
+        """Takes this process' task, and what goes with it, from a decoded TF_CONFIG and the strategy."""
         coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
         is_synchronous = isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy)
         if is_synchronous:
             task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
-        else:  # other strategies have no cluster, so their config stays local
-            task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
+        elif coordinated:  # other strategies have no cluster, so their config stays local
+            task = ClusterTask()
+        else:
+            task = ClusterTask.from_tf_config(tf_config)
         vars(self).update({f"_{name}": fact for name, fact in vars(task).items() if hasattr(RunConfig, name)})
         self._cluster_spec = tf.train.ClusterSpec(task.cluster)
         self._model_dir = _agreed_model_dir(self.model_dir, tf_config)
@@ -357,8 +362,9 @@ def _device_filters(task: ClusterTask) -> list[str]:
     """
     if task.task_type == TaskType.PS:
         return ["/job:ps", "/job:worker", "/job:chief", "/job:master"]
-    is_one_of_many = task.task_type == TaskType.WORKER
-    return ["/job:ps", f"/job:{task.task_type}/task:{task.task_id}" if is_one_of_many else f"/job:{task.task_type}"]
+    if task.task_type == TaskType.WORKER:
+        return ["/job:ps", f"/job:worker/task:{task.task_id}"]
+    return ["/job:ps", f"/job:{task.task_type}"]
 
 
 def _checkpoint_interval(steps: int | None, secs: float | None) -> tuple[int | None, float | None]:
@@ -398,4 +404,6 @@ def _cluster_of(strategy: tf.distribute.MultiWorkerMirroredStrategy) -> dict[str
     """Returns the cluster and task of a MultiWorkerMirroredStrategy, in the form of TF_CONFIG."""
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict()
-    return {"cluster": cluster, "task": {"type": resolver.task_type, "index": resolver.task_id}} if cluster else {}
+    if not cluster:
+        return {}
+    return {"cluster": cluster, "task": {"type": resolver.task_type, "index": resolver.task_id}}

@@ -41,16 +41,9 @@ def training_hooks(
 ) -> list[SessionRunHook]:
     """Returns all hooks of a training, in the order in which they are called; needs the run's graph as default.
 
-    Args:
-      run: the `model_fn.Run`.
-      config: the `RunConfig`.
-      user_hooks: the hooks passed to `Estimator.train`.
-      listeners: the `CheckpointSaverListener`s passed to it.
-      stop_at: the `steps` and `max_steps` passed to it.
-
-    Raises:
-      ValueError: If there are listeners but no checkpoints, or a CheckpointSaverHook is among `user_hooks` and several
-        workers train.
+    `user_hooks`, `listeners` and `stop_at`, which are its `steps` and `max_steps`, are passed to `Estimator.train`.
+    Raises ValueError if there are listeners but no checkpoints, or a CheckpointSaverHook is among `user_hooks` and
+    several workers train.
     """
     spec = run.spec
     savers = [
@@ -135,8 +128,7 @@ def _chief_hooks(
 class StopIfAlreadyDone(SessionRunHook):
     """Stops before the first step if a StopAtStepHook's last step is already reached; that hook only checks after one.
 
-    Args:
-      hooks: all hooks that come before it.
+    `hooks`: all hooks that come before it.
     """
 
     def __init__(self, hooks: list[SessionRunHook]) -> None:

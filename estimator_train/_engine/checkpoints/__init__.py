@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_train._engine.host.files import size_and_time, write_whole
+from estimator_train._engine.host.files import names_in, size_and_time, write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import is_remote
 from estimator_train._engine.remedies import UserError
@@ -23,9 +23,9 @@ CheckpointState: TypeAlias = Any  # the message, whose class TensorFlow does not
 
 Stamp: TypeAlias = tuple[tuple[str | int, ...], ...]
 
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # the end of a variable's key in an object-based checkpoint
 # The keys in checkpoints of Keras models, in name-based ones, and in a tf.train.Checkpoint saved by a model_fn.
-_STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step", "global_step" + _VALUE)
+_STEP_KEYS = ("estimator_global_step" + VALUE, "global_step", "global_step" + VALUE)
 
 
 class CheckpointReader(Protocol):
@@ -86,8 +86,7 @@ def recover_state(model_dir: str | os.PathLike[str], keep_max: int | None) -> No
     Args:
       keep_max: the number of checkpoints to list, of which the saver deletes the oldest ones; 0 or None lists all.
 
-    Raises:
-      CheckpointError: a directory has the file's name.
+    Raises CheckpointError if a directory has the file's name.
     """
     state = _state(model_dir)
     if state and state == _state_on_disk(model_dir):
@@ -110,9 +109,7 @@ def _state(model_dir: str | os.PathLike[str]) -> CheckpointState | None:
 
     Savers may write absolute paths, which keep naming the old directory after a run has been moved or copied. A path
     outside `model_dir` therefore stands for the checkpoint of the same name in it, and is left out if there is none.
-
-    Raises:
-      CheckpointError: the checkpoint to resume from is outside `model_dir`.
+    Raises CheckpointError if the checkpoint to resume from is outside `model_dir`.
     """
     state = _state_on_disk(model_dir)
     if state is None:
@@ -170,8 +167,7 @@ def _recovered(model_dir: str | os.PathLike[str]) -> list[str]:
 
 
 def _checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
-    names = tf.io.gfile.listdir(model_dir) if tf.io.gfile.isdir(model_dir) else []
-    return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
+    return [os.path.join(model_dir, name) for name in checkpoints_among(names_in(model_dir))]
 
 
 def reader_of(path: str) -> CheckpointReader:
@@ -195,8 +191,8 @@ def stamp(path: str | None) -> Stamp:
     if path is None:
         return ()
     directory, prefix = os.path.split(f"{path}.")  # listed, because gfile.glob starts threads
-    names = tf.io.gfile.listdir(directory or ".") if tf.io.gfile.isdir(directory or ".") else []
-    files = [os.path.join(directory, name) for name in sorted(names) if name.startswith(prefix)]
+    names = sorted(names_in(directory or "."))
+    files = [os.path.join(directory, name) for name in names if name.startswith(prefix)]
     return tuple((file, *_length_and_time(file)) for file in files)
 
 
@@ -233,8 +229,7 @@ def _length_and_time(name: str) -> tuple[int, ...]:
 def read_global_step(path: str) -> int:
     """Returns the global step saved in the checkpoint at prefix `path`, an int.
 
-    Raises:
-      CheckpointError: it has no global step, so it was not written by an Estimator.
+    Raises CheckpointError if it has no global step, so it was not written by an Estimator.
     """
     reader = reader_of(path)
     for key in _STEP_KEYS:
@@ -245,23 +240,26 @@ def read_global_step(path: str) -> int:
     raise CheckpointError(f"Checkpoint {path} has no global step, so it was not written by an Estimator.")
 
 
+def variable_name(variable: tf.Variable) -> str:
+    """Returns a variable's name without the number of its op's output, as name-based checkpoints have it."""
+    return variable.name.removesuffix(":0")
+
+
 def check_same_shapes(
     variables: Iterable[tf.Variable], path: str, old_names: Callable[[Container[str]], dict[str, str]]
 ) -> None:
     """Checks that `variables` have the shapes stored under their names in the name-based checkpoint at prefix `path`.
 
     `old_names` is a function of the names in a checkpoint, which returns a dict of names to those there that differ.
-    TensorFlow itself restores a variable of another shape without an error.
-
-    Raises:
-      CheckpointError: some shapes differ; the message names the variables.
+    TensorFlow itself restores a variable of another shape without an error. Raises CheckpointError if some shapes
+    differ; the message names the variables.
     """
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     names = old_names(saved)
     differences = [
         f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape.as_list())} in the model"
         for variable in variables
-        if (name := names.get(own := variable.name.removesuffix(":0"), own)) in saved
+        if (name := names.get(own := variable_name(variable), own)) in saved
         and not variable.shape.is_compatible_with(saved[name])
     ]
     if differences:
@@ -270,5 +268,7 @@ def check_same_shapes(
 
 def other_model(path: str, differences: Sequence[str]) -> CheckpointError:
     """Returns the CheckpointError for the checkpoint at prefix `path`, which lists the first of `differences`."""
-    shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
+    shown = "; ".join(differences[:6])
+    if len(differences) > 6:
+        shown += f"; and {len(differences) - 6} more"
     return CheckpointError(f"Checkpoint {path} is of another model: {shown}.")

@@ -32,10 +32,10 @@ def remove(model_dir: str) -> None:
     Only the training process saves checkpoints, so every unfinished one is a leftover. Exports and reports may be in
     progress in another process, so they are removed only if that process is gone.
     """
-    names = _names_in(model_dir)
+    names = files.names_in(model_dir)
     removed = [name for name in names if _is_unfinished_checkpoint(model_dir, name, names)]
     removed += _abandoned_in(model_dir) + [os.path.join("report", name) for name in _abandoned_in(model_dir, "report")]
-    for exporter in _names_in(os.path.join(model_dir, "export")):
+    for exporter in files.names_in(os.path.join(model_dir, "export")):
         directory = os.path.join("export", exporter)
         removed += [os.path.join(directory, name) for name in _abandoned_in(model_dir, directory)]
     _remove_from(model_dir, removed)
@@ -53,33 +53,24 @@ def _remove_from(directory: str, names: list[str]) -> None:
         log.info("Removed leftovers of an interrupted run from %s: %s", directory, ", ".join(names))
 
 
-def _is_abandoned_export(directory: str, name: str) -> bool:
-    """Returns whether the directory `name` in `directory` is an unfinished export whose process is gone."""
-    match = _EXPORT.fullmatch(name)
-    return match is not None and files.is_gone(match[1] or _UNKNOWN, _time_of(os.path.join(directory, name)))
-
-
 def _abandoned_in(*directories: str) -> list[str]:
     directory = os.path.join(*directories)
-    names = _names_in(directory)
-    return [name for name in names if _is_abandoned_export(directory, name) or _is_abandoned_file(directory, name)]
+    names = files.names_in(directory)
+    return [name for name in names if _is_abandoned(directory, name)]
 
 
-def _is_abandoned_file(directory: str, name: str) -> bool:
+def _is_abandoned(directory: str, name: str) -> bool:
+    """Returns whether `name` in `directory` is an unfinished file or export whose process is gone."""
     process = files.owner_of_unfinished(name)
-    return process is not None and files.is_gone(process, _time_of(os.path.join(directory, name)))
+    if export := _EXPORT.fullmatch(name):
+        process = export[1] or _UNKNOWN
+    if process is None:
+        return False
+    return files.is_gone(process, tf.io.gfile.stat(os.path.join(directory, name)).mtime_nsec / 1e9)
 
 
 def _is_unfinished_checkpoint(model_dir: str, name: str, names: list[str]) -> bool:
     if _PARTS_DIRECTORY.fullmatch(name):
-        return all(_PART.fullmatch(part) for part in _names_in(os.path.join(model_dir, name)))
+        return all(_PART.fullmatch(part) for part in files.names_in(os.path.join(model_dir, name)))
     data = _DATA_FILE.fullmatch(name)
     return bool(_UNFINISHED.fullmatch(name)) or (data is not None and f"{data[1]}.index" not in names)
-
-
-def _names_in(directory: str) -> list[str]:
-    return [name.rstrip("/") for name in tf.io.gfile.listdir(directory)] if tf.io.gfile.isdir(directory) else []
-
-
-def _time_of(path: str) -> float:
-    return tf.io.gfile.stat(path).mtime_nsec / 1e9

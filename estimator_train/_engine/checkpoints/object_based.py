@@ -18,6 +18,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.checkpoints import (
+    VALUE,
     CheckpointError,
     damage_of,
     other_model,
@@ -33,8 +34,6 @@ from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.private_tensorflow import eager_mode
 
 log = tf.get_logger()
-
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 # Only functional models have layers under these keys, and the layers of a functional model are all known.
 _FUNCTIONAL = ("layer_with_weights-", "_operations/", "_functional/_operations/")
@@ -147,14 +146,11 @@ def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool
     optimizer, which keep their initial values.
 
     Args:
-      parts: the parts.
       attached: dict of names of attributes of the `tf.train.Checkpoint` to variables or to dicts of variables.
-      path: path prefix of the checkpoint.
       trains: whether the model will be trained.
 
-    Raises:
-      CheckpointError: the checkpoint is missing, damaged, or belongs to another model; the message names the variables
-        that differ.
+    Raises CheckpointError if the checkpoint is missing, damaged, or belongs to another model; the message names the
+    variables that differ.
     """
     _check_intact(path)
     if tf215.is_tf215(path):
@@ -163,7 +159,9 @@ def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool
     ours, saved = _slots(parts), slots.saved(path)
     # After another choice of frozen layers, or of a schedule for a constant rate, they are at other places of the list.
     are_by_name = bool(ours) and list(ours.items()) != list(saved.items())
-    root = slots.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
+    root = parts.root
+    if are_by_name or (ours and not trains):
+        root = slots.without_slots(root)
     _read(root, attached, parts, path)
     if are_by_name and trains:
         _restore_slots(parts, ours, saved, path)
@@ -192,10 +190,8 @@ def _restore_slots(parts: SavedParts, ours: slots.Slots, saved: slots.Slots, pat
     """Restores the slots `ours`, such as Adam's moments, by the names of their weights, or by their order, if equal.
 
     A weight without slots in the checkpoint, because it was frozen, keeps the initial ones. So do all weights if the
-    optimizer is another one, except for their moving averages.
-
-    Raises:
-      CheckpointError: the names of the slots do not identify the weights.
+    optimizer is another one, except for their moving averages. Raises CheckpointError if the names of the slots do not
+    identify the weights.
     """
     if saved and list(ours) != list(saved) and not (slots.is_identified(saved) and slots.is_identified(ours)):
         raise CheckpointError(
@@ -213,7 +209,7 @@ def _restore_slots(parts: SavedParts, ours: slots.Slots, saved: slots.Slots, pat
     reader, variables, weights = reader_of(path), _parts_of_optimizer(parts), _weights_by_key(parts)
     for (key, slot), place in ours.items():
         if (key, slot) in saved and not (is_other and slot in here):
-            variables[place].assign(reader.get_tensor(saved[key, slot] + _VALUE))
+            variables[place].assign(reader.get_tensor(saved[key, slot] + VALUE))
         elif slot == slots.AVERAGE:
             variables[place].assign(weights[key])
     if saved and not is_other:
@@ -231,14 +227,13 @@ def keeps_averages(optimizer: Any) -> bool:
 def take_averages(parts: SavedParts, path: str) -> None:
     """Replaces the weights of `parts` by their moving averages, as far as the checkpoint at prefix `path` has them.
 
-    Raises:
-      CheckpointError: the checkpoint does not tell which weights the averages belong to.
+    Raises CheckpointError if the checkpoint does not tell which weights the averages belong to.
     """
     if not tf215.is_tf215(path):
         reader, weights = reader_of(path), _weights_by_key(parts)
         for key, average in slots.averages(path, list(_trained_by_key(parts))).items():
             if key in weights:
-                weights[key].assign(reader.get_tensor(average + _VALUE))
+                weights[key].assign(reader.get_tensor(average + VALUE))
 
 
 def has_slots_of_others(parts: SavedParts, path: str) -> bool:
@@ -254,7 +249,9 @@ def _slots(parts: SavedParts) -> slots.Slots:
 
 def _parts_of_optimizer(parts: SavedParts) -> dict[str, Any]:
     optimizer = getattr(parts.root, "optimizer", None)
-    return {} if optimizer is None else {f"optimizer/{key}": part for key, part in parts_by_key(optimizer).items()}
+    if optimizer is None:
+        return {}
+    return {f"optimizer/{key}": part for key, part in parts_by_key(optimizer).items()}
 
 
 class StateInMemory:
@@ -309,19 +306,16 @@ def take_weights(parts: SavedParts, path: str) -> list[str]:
 
     If the optimizer kept moving averages, the model gets these, with which the checkpoint is evaluated.
 
-    Returns a list with one line for each weight that was not loaded.
-
-    Raises:
-      CheckpointError: the checkpoint is missing or damaged, or has none of the weights.
+    Returns a list with one line for each weight that was not loaded. Raises CheckpointError if the checkpoint is
+    missing or damaged, or has none of the weights.
     """
     _check_intact(path)
     reader, weights = reader_of(path), _weights_by_key(parts)
-    is_name_based = tf215.is_tf215(path) and reader.has_tensor("global_step")
-    if is_name_based:
-        names = {key: tf215.variable_name(weight) for key, weight in weights.items()}
+    if tf215.is_tf215(path):
+        names = tf215.saved_names(reader, weights)
     else:
-        averages = {} if tf215.is_tf215(path) else slots.averages(path, list(_trained_by_key(parts)))
-        names = {key: averages.get(key, key) + _VALUE for key in weights}
+        averages = slots.averages(path, list(_trained_by_key(parts)))
+        names = {key: averages.get(key, key) + VALUE for key in weights}
     saved, differences = reader.get_variable_to_shape_map(), []
     for key, weight in sorted(weights.items()):
         if names[key] not in saved:
@@ -338,12 +332,11 @@ def take_weights(parts: SavedParts, path: str) -> list[str]:
 def attached_values(path: str, names: list[str]) -> dict[str, Any]:
     """Returns the values in the checkpoint at prefix `path` that are attached to it as `names`, as far as it has them.
 
-    Raises:
-      CheckpointError: the checkpoint is missing or damaged.
+    Raises CheckpointError if the checkpoint is missing or damaged.
     """
     _check_intact(path)
     reader = reader_of(path)
-    return {name: reader.get_tensor(name + _VALUE) for name in names if reader.has_tensor(name + _VALUE)}
+    return {name: reader.get_tensor(name + VALUE) for name in names if reader.has_tensor(name + VALUE)}
 
 
 def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
@@ -356,9 +349,10 @@ def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
     reader, there = reader_of(path), {}
     for name, value in attributes.items():
         if isinstance(value, dict):
-            kept = {key: part for key, part in value.items() if reader.has_tensor(f"{name}/{key}{_VALUE}")}
-            there |= {name: kept} if kept else {}
-        elif reader.has_tensor(name + _VALUE):
+            kept = {key: part for key, part in value.items() if reader.has_tensor(f"{name}/{key}{VALUE}")}
+            if kept:
+                there[name] = kept
+        elif reader.has_tensor(name + VALUE):
             there[name] = value
     return there
 
@@ -366,7 +360,7 @@ def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
 def _check_same_model(parts: SavedParts, path: str) -> None:
     """Raises CheckpointError if the weights in the checkpoint differ from those that the model has created so far."""
     entries = reader_of(path).get_variable_to_shape_map()
-    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(_VALUE)}
+    saved = {key.removesuffix(VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(VALUE)}
     expected = {key: tuple(weight.shape) for key, weight in _weights_by_key(parts).items()}
     reshaped = [
         f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"

@@ -26,15 +26,7 @@ _ADDED = "_added_by_training"  # an attribute of a user's hook: the listeners th
 
 
 class SaverHook(CheckpointSaverHook):
-    """TensorFlow's CheckpointSaverHook with a given timer.
-
-    Args:
-      model_dir: directory of the checkpoints.
-      timer: a `tf.compat.v1.train.SecondOrStepTimer`.
-      scaffold: the `tf.compat.v1.train.Scaffold` whose saver is used.
-      listeners: `CheckpointSaverListener`s.
-      save_graph_def: whether to write the graph next to the checkpoints.
-    """
+    """TensorFlow's CheckpointSaverHook with a given timer; `save_graph_def` says whether to write the graph, too."""
 
     def __init__(
         self,
@@ -109,13 +101,9 @@ class NoteStep(CheckpointSaverListener):
 
 
 class SavingHook(SessionRunHook):
-    """Base class of hooks that may save the steps done, as from another thread while the training waits for input.
+    """Base class of hooks that may save the steps done, as from another thread while the training waits for input."""
 
-    Attributes:
-      save: a function of the session, set by the Estimator before training.
-    """
-
-    save: Callable[[Session], None]
+    save: Callable[[Session], None]  # set by the Estimator before training
 
 
 def give_save(hooks: Iterable[SessionRunHook], savers: Sequence[CheckpointSaverHook], scaffold: Scaffold) -> None:

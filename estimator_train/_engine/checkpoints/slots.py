@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from estimator_train._engine.checkpoints import CheckpointError, reader_of
+from estimator_train._engine.checkpoints import VALUE, CheckpointError, reader_of, variable_name
 from estimator_train._engine.checkpoints.private_keras import listed_variables
 
 # The keys of slots in checkpoints by (weight's key, slot's name), or by (None, position) if names do not identify them.
@@ -22,7 +22,6 @@ Slots = dict[tuple[Any, Any], str]
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
@@ -40,13 +39,11 @@ def saved(path: str) -> Slots:
 def existing(parts: dict[str, Any], weights: dict[str, tf.Variable]) -> Slots:
     """Returns the slots that an optimizer has created so far, a dict like that of `saved`.
 
-    Args:
-      parts: dict of keys in checkpoints to the optimizer's parts.
-      weights: dict of keys in checkpoints to the model's weights.
+    `parts` and `weights` are dicts of keys in checkpoints to the optimizer's parts and to the model's weights.
     """
     return _by_weight(
-        {key: parts[key].name.removesuffix(":0") for key in _in_order(parts)},
-        {key: weight.name.removesuffix(":0") for key, weight in weights.items()},
+        {key: variable_name(parts[key]) for key in _in_order(parts)},
+        {key: variable_name(weight) for key, weight in weights.items()},
     )
 
 
@@ -54,10 +51,8 @@ def averages(path: str, trained: Sequence[str] = ()) -> dict[str, str]:
     """Returns the moving averages in the checkpoint at prefix `path`, a dict of weights' keys to averages' keys.
 
     `trained` is a list of the keys of the weights that the model trains, as far as they exist. If the names do not
-    identify the weights, its order does.
-
-    Raises:
-      CheckpointError: the names do not identify the weights, and the model trains another number of them.
+    identify the weights, its order does. Raises CheckpointError if the names do not identify the weights, and the model
+    trains another number of them.
     """
     names, weights = _names_in(path)
     listed = {key: name for key, name in names.items() if _AVERAGE_NAME.fullmatch(name)}
@@ -81,14 +76,18 @@ def without_slots(root: Any) -> tf.Module:
     """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights."""
     stand_in = tf.Module()
     for name, part in _children(root).items():
-        setattr(stand_in, name, _optimizer_without_slots(part) if name == "optimizer" else part)
+        if name == "optimizer":
+            part = _optimizer_without_slots(part)
+        setattr(stand_in, name, part)
     return stand_in
 
 
 def _optimizer_without_slots(optimizer: Any) -> tf.Module:
     parts = _children(optimizer)
     listed = listed_variables(parts)
-    slots = set() if listed is None else set(map(id, _children(listed).values()))
+    slots = set()
+    if listed is not None:
+        slots = set(map(id, _children(listed).values()))
     stand_in = tf.Module()
     for name, part in parts.items():
         if listed_variables(_children(part)) is not None:  # in a LossScaleOptimizer, or in a dict of several
@@ -109,7 +108,7 @@ def _names_in(path: str) -> tuple[dict[str, str], dict[str, str]]:
         return {}, {}
     graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
     attributes = [attribute for node in graph.nodes for attribute in node.attributes]
-    names = {each.checkpoint_key.removesuffix(_VALUE): each.full_name for each in attributes if each.full_name}
+    names = {each.checkpoint_key.removesuffix(VALUE): each.full_name for each in attributes if each.full_name}
     others = {key: name for key, name in names.items() if not key.startswith("optimizer/")}
     return {key: names[key] for key in _in_order(names)}, others
 
@@ -127,9 +126,7 @@ def _in_order(keys: Iterable[str]) -> list[str]:
 def _by_weight(names: dict[str, str], weights: dict[str, str]) -> Slots:
     """Returns a dict of (weight's key, slot's name) to the keys in `names`, see `saved`.
 
-    Args:
-      names: dict of the keys of an optimizer's variables to their names.
-      weights: dict of the keys of weights to their names.
+    `names` and `weights` are dicts of the keys of an optimizer's variables and of weights to their names.
     """
     with_slashes, joined = {}, {}
     for key, name in weights.items():

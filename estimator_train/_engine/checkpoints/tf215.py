@@ -12,10 +12,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.checkpoints import reader_of
+from estimator_train._engine.checkpoints import VALUE, CheckpointReader, read_global_step, reader_of, variable_name
 
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}
+log = tf.get_logger()
+
+_UPDATES = {"optimizer/iter" + VALUE, "optimizer/_iterations" + VALUE}
 
 # The slots that have another name in the new optimizers than in the legacy ones, by optimizer.
 _NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg": "average_gradient"}}
@@ -24,7 +25,7 @@ _NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg"
 def is_tf215(path: str) -> bool:
     """Returns whether tf.estimator wrote the checkpoint at prefix `path`."""
     names = reader_of(path).get_variable_to_shape_map().keys()
-    has_optimizer = "optimizer/learning_rate" + _VALUE in names
+    has_optimizer = "optimizer/learning_rate" + VALUE in names
     return "global_step" in names or (has_optimizer and _UPDATES.isdisjoint(names))
 
 
@@ -32,17 +33,14 @@ def restore(path: str, weights: dict[str, tf.Variable], global_step: tf.Variable
     """Restores variables from the checkpoint at prefix `path`, provided that it has all of them.
 
     Args:
-      path: path prefix of the checkpoint.
       weights: dict from the weights' keys in object-based checkpoints to the variables.
-      global_step: the global step variable.
       optimizer: the model's optimizer, built, if it will continue to train; None otherwise.
 
     Returns:
       A list with one line for each weight that is missing or has another shape; empty if all were restored.
     """
     reader = reader_of(path)
-    is_name_based = reader.has_tensor("global_step")
-    names = {key: variable_name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
+    names = saved_names(reader, weights)
     shapes = reader.get_variable_to_shape_map()
     differences = [
         f"{names[key]} is {shapes.get(names[key], 'not there')} in the checkpoint and {weight.shape} in the model"
@@ -53,18 +51,23 @@ def restore(path: str, weights: dict[str, tf.Variable], global_step: tf.Variable
         return differences
     for key, weight in weights.items():
         weight.assign(reader.get_tensor(names[key]))
-    global_step.assign(reader.get_tensor("global_step" if is_name_based else "estimator_global_step" + _VALUE))
+    global_step.assign(read_global_step(path))
     if isinstance(optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
         optimizer.iterations.assign(tf.cast(global_step, optimizer.iterations.dtype))
         for name, (key, slot_name) in _slots(shapes, names).items():
             slot = _slot(optimizer, weights[key], slot_name)
             if slot is None:
-                tf.get_logger().warning(
-                    "%s in checkpoint %s has no counterpart in the optimizer %s.", name, path, optimizer
-                )
+                log.warning("%s in checkpoint %s has no counterpart in the optimizer %s.", name, path, optimizer)
             else:
                 slot.assign(reader.get_tensor(name))
     return []
+
+
+def saved_names(reader: CheckpointReader, weights: dict[str, tf.Variable]) -> dict[str, str]:
+    """Returns a dict of the keys of `weights` to the names that a checkpoint of tf.estimator has for them."""
+    if reader.has_tensor("global_step"):  # it is name-based
+        return {key: variable_name(weight) for key, weight in weights.items()}
+    return {key: key + VALUE for key in weights}
 
 
 def _slots(saved: Iterable[str], names: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -73,7 +76,7 @@ def _slots(saved: Iterable[str], names: dict[str, str]) -> dict[str, tuple[str, 
     for key, name in names.items():
         for candidate in saved:
             if candidate.startswith(f"{key}/.OPTIMIZER_SLOT/optimizer/"):
-                slots[candidate] = key, candidate.removesuffix(_VALUE).rpartition("/")[2]
+                slots[candidate] = key, candidate.removesuffix(VALUE).rpartition("/")[2]
             elif candidate.startswith("training/") and f"/{name}/" in candidate:
                 slots[candidate] = key, candidate.rpartition("/")[2]
     return slots
@@ -89,7 +92,3 @@ def _slot(
     return next(
         (slot for slot in optimizer.variables if variable_name(slot) == f"{name}/{variable_name(weight)}"), None
     )
-
-
-def variable_name(variable: tf.Variable) -> str:
-    return variable.name.removesuffix(":0")

@@ -44,7 +44,6 @@ def run_task(
     """Runs this process' task until training has ended.
 
     Args:
-      config: the `RunConfig`.
       train: a function that trains, with a list of additional hooks as its argument.
       evaluate: a function with a bool as its argument, whether training has ended. It evaluates the newest checkpoint
         if that is due, and returns whether it was the last one.
@@ -77,10 +76,8 @@ def run_task(
 def _start_server(config: RunConfig) -> tf.compat.v1.train.Server:
     """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
 
-    TensorFlow's servers listen on all interfaces, whatever address the cluster names.
-
-    Raises:
-      ValueError: the port is in use.
+    TensorFlow's servers listen on all interfaces, whatever address the cluster names. Raises ValueError if the port is
+    in use.
     """
     address = config.cluster_spec.task_address(config.task_type, config.task_id)
     check_address(config.task_type, config.task_id, address)
@@ -119,7 +116,9 @@ def _delay_worker(config: RunConfig) -> None:
     if config.task_type != TaskType.WORKER:
         return
     longest = config.experimental_max_worker_delay_secs
-    delay = min(_MAX_WORKER_DELAY_SECS if longest is None else longest, (config.task_id + 1) * _WORKER_DELAY_SECS)
+    if longest is None:
+        longest = _MAX_WORKER_DELAY_SECS
+    delay = min(longest, (config.task_id + 1) * _WORKER_DELAY_SECS)
     log.info("Waiting %d secs before starting training.", delay)
     time.sleep(delay)
 

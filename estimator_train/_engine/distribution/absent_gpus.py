@@ -17,10 +17,8 @@ def replace_by_cpus(count: int) -> None:
     """Makes MirroredStrategy and OneDeviceStrategy use logical CPUs when they are created over missing GPUs.
 
     A MirroredStrategy then uses all `count` logical CPUs, however many GPUs it was asked for. Without a list of
-    devices, it does so if the machine has no GPU.
-
-    Raises:
-      RuntimeError: TensorFlow has already been initialized with fewer devices; call this before any other use of it.
+    devices, it does so if the machine has no GPU. Raises RuntimeError if TensorFlow has already been initialized with
+    fewer devices; call this before any other use of it.
     """
     cpus = logical_cpus(count)
     for version in (tf, tf.compat.v1):
@@ -43,7 +41,11 @@ def _replace(strategy_class: type[tf.distribute.Strategy], argument: str, cpus: 
     def construct_on_what_is_there(self: tf.distribute.Strategy, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         devices = bound.arguments.get(argument)
-        if are_absent(["GPU:0"] if devices is None else [devices] if isinstance(devices, str) else devices):
+        if devices is None:
+            devices = ["GPU:0"]
+        elif isinstance(devices, str):
+            devices = [devices]
+        if are_absent(devices):
             bound.arguments[argument] = cpus
         construct(*bound.args, **bound.kwargs)
 

@@ -113,7 +113,9 @@ def distribute_in_graph(
     With `drop_incomplete`, the last batches are dropped if there are fewer than replicas, as in tf.estimator's
     training.
     """
-    share = _drop_incomplete if drop_incomplete else _share_out
+    share: Callable[[tf.data.Dataset, int], tf.data.Dataset] = _share_out
+    if drop_incomplete:
+        share = _drop_incomplete
     iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn, share))
     return iterator.get_next(), tf.group(iterator.initialize())
 
@@ -136,7 +138,9 @@ def _shared_out(
     def shared_out(input_context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
         dataset = dataset_fn(input_context)
-        return dataset if replicas == 1 or _ends_with_whole_group(dataset, replicas) else share(dataset, replicas)
+        if replicas == 1 or _ends_with_whole_group(dataset, replicas):
+            return dataset
+        return share(dataset, replicas)
 
     return shared_out
 
@@ -161,16 +165,8 @@ def _share_out(
     Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
     group. If that would leave a replica without an example, they are split together with the last complete group.
     """
-    spec = dataset.element_spec
-    if _has_none(spec):  # in a window, each part becomes a dataset, and None cannot
-        of_features = spec[0] if isinstance(spec, tuple) else spec
-        filled = preprocess and (lambda features: _with_tensors(preprocess(_with_none(features, of_features))))
-
-        def map_batches(dataset: tf.data.Dataset, function: Callable[[Nest], Nest]) -> tf.data.Dataset:
-            return dataset.map(lambda *parts: function(parts if isinstance(spec, tuple) else parts[0]))
-
-        shared = _share_out(map_batches(dataset, _with_tensors), replicas, filled)
-        return map_batches(shared, lambda batch: _with_none(batch, spec))
+    if _has_none(dataset.element_spec):  # in a window, each part becomes a dataset, and None cannot
+        return _share_out_with_none(dataset, replicas, preprocess)
 
     def group(index: tf.Tensor, window: Nest) -> tf.data.Dataset:
         # A window has a group and the next one, so the remainder is seen together with the last complete group.
@@ -179,7 +175,7 @@ def _share_out(
         is_whole = count >= replicas
         ends_even = tf.equal(count % replicas, 0)  # in a v1 graph, == would compare objects
         splits_alone = ends_even | (_count_examples(batches.skip(replicas), unless=ends_even) >= replicas)
-        kept = tf.where(is_whole & splits_alone, tf.constant(replicas, tf.int64), 0)
+        kept = replicas * tf.cast(is_whole & splits_alone, tf.int64)
         # An incomplete group, unless it is the first, was split by the previous window.
         none_left = tf.where(is_whole, ends_even, index > 0)
         left = batches.skip(kept).take(tf.where(none_left, tf.constant(0, tf.int64), -1))
@@ -188,6 +184,23 @@ def _share_out(
         return batches.take(kept).concatenate(_split_evenly(left, replicas, none_left))
 
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)
+
+
+def _share_out_with_none(
+    dataset: tf.data.Dataset, replicas: int, preprocess: Callable[[Nest], Nest] | None
+) -> tf.data.Dataset:
+    """Like `_share_out`, for batches in which some parts are None, in whose places there are tensors meanwhile."""
+    spec = dataset.element_spec
+    of_features = spec[0] if isinstance(spec, tuple) else spec
+    filled = preprocess and (lambda features: _with_tensors(preprocess(_with_none(features, of_features))))
+
+    def map_batches(dataset: tf.data.Dataset, function: Callable[[Nest], Nest]) -> tf.data.Dataset:
+        if isinstance(spec, tuple):
+            return dataset.map(lambda *parts: function(parts))
+        return dataset.map(function)
+
+    shared = _share_out(map_batches(dataset, _with_tensors), replicas, filled)
+    return map_batches(shared, lambda batch: _with_none(batch, spec))
 
 
 def _has_none(spec: Nest) -> bool:
@@ -213,8 +226,8 @@ def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> t
     """
     count = _count_examples(batches, unless=none)
     message = f"{replicas} replicas need at least {replicas} examples, but the input_fn's dataset has fewer"
-    with tf.control_dependencies([tf.debugging.Assert(tf.equal(count, 0) | (count >= replicas), [message, count])]):
-        joined = _in_parts(batches.unbatch(), tf.identity(count), replicas)
+    count = _checked(count, tf.equal(count, 0) | (count >= replicas), message, count)
+    joined = _in_parts(batches.unbatch(), count, replicas)
     specs = tf.nest.flatten(batches.element_spec)
     if all(not isinstance(spec, tf.TensorSpec) or spec.shape[1:].is_fully_defined() for spec in specs):
         return joined
@@ -224,13 +237,18 @@ def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> t
         f"The last examples cannot be divided among {replicas} replicas: their batches differ in shape and are small. "
         "Make the shapes equal, the batches larger, or their number a multiple of the replicas. Sizes of the batches:"
     )
-    with tf.control_dependencies([tf.debugging.Assert(are_alike | tf.reduce_all(parts <= sizes), [message, sizes])]):
-        parts = tf.data.Dataset.from_tensor_slices(tf.identity(parts))
-    cut = tf.data.Dataset.zip((batches, parts)).flat_map(
+    parts = _checked(parts, are_alike | tf.reduce_all(parts <= sizes), message, sizes)
+    cut = tf.data.Dataset.zip((batches, tf.data.Dataset.from_tensor_slices(parts))).flat_map(
         lambda batch, parts: _in_parts(tf.data.Dataset.from_tensors(batch).unbatch(), batch_size(batch), parts)
     )
     none, all_ = tf.constant(0, tf.int64), tf.constant(-1, tf.int64)
     return joined.take(tf.where(are_alike, all_, none)).concatenate(cut.take(tf.where(are_alike, none, all_)))
+
+
+def _checked(value: tf.Tensor, holds: tf.Tensor, message: str, shown: tf.Tensor) -> tf.Tensor:
+    """Returns `value` from an op that fails with `message` and the values of `shown` unless `holds`."""
+    with tf.control_dependencies([tf.debugging.Assert(holds, [message, shown])]):
+        return tf.identity(value)
 
 
 def _in_parts(examples: tf.data.Dataset, count: tf.Tensor, parts: int | tf.Tensor) -> tf.data.Dataset:

@@ -74,8 +74,7 @@ def devices_to_split_over(count: int) -> list[str]:
 def logical_cpus(count: int) -> list[str]:
     """Returns the names of `count` logical CPU devices, which it creates if there are fewer.
 
-    Raises:
-      RuntimeError: see `cpu_replicas`.
+    Raises RuntimeError; see `cpu_replicas`.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     there = len(tf.config.get_logical_device_configuration(cpu) or "1")  # a CPU that nobody divided is one device
@@ -154,8 +153,10 @@ def communication(all_reduce: str | None = None) -> tf.distribute.experimental.C
       ValueError: `all_reduce` is neither "nccl" nor "ring", or "nccl" without GPUs.
     """
     implementations = tf.distribute.experimental.CommunicationImplementation
+    if all_reduce is None and nccl.sums_over_gpus():
+        return implementations.NCCL
     if all_reduce is None:
-        return implementations.NCCL if nccl.sums_over_gpus() else implementations.RING
+        return implementations.RING
     if all_reduce not in ("nccl", "ring"):
         raise _unfit_all_reduce(all_reduce, "is for the replicas of one process; workers use nccl or ring")
     if all_reduce == "nccl" and not tf.config.get_visible_devices("GPU"):
@@ -166,10 +167,8 @@ def communication(all_reduce: str | None = None) -> tf.distribute.experimental.C
 def show_gpus(count: int) -> list[str]:
     """Hides all GPUs but the first `count` visible ones from TensorFlow, and enables memory growth on these.
 
-    Returns their names. Once TensorFlow has opened its devices, they stay as they are.
-
-    Raises:
-      ValueError: fewer GPUs are visible.
+    Returns their names. Once TensorFlow has opened its devices, they stay as they are. Raises ValueError if fewer GPUs
+    are visible.
     """
     replicas = Setting("replicas", "cpu_replicas({})", count, "use {} for CPU replicas")
     return _show_first(Setting("gpus", "gpus({})", count), replicas)
@@ -184,8 +183,9 @@ def _show_first(given: Setting, *instead: Setting) -> list[str]:
     visible = tf.config.get_visible_devices("GPU")
     there, first = len(visible), visible[: given.value]
     if given.value > there:
-        fewer = [given._replace(value=there, words="use {}")] if there else []
-        raise ArgumentError(given, f": TensorFlow sees {there}", *fewer, *instead)
+        if there:
+            instead = given._replace(value=there, words="use {}"), *instead
+        raise ArgumentError(given, f": TensorFlow sees {there}", *instead)
     # TensorFlow refuses to start if memory growth differs between the GPUs that it sees.
     try:
         tf.config.set_visible_devices(first, "GPU")

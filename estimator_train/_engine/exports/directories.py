@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from estimator_train._engine.host.files import remove, this_process
+from estimator_train._engine.host.files import names_in, remove, this_process
 
 _in_progress: set[str] = set()  # the final paths of exports that threads of this process are writing
 _choosing = threading.Lock()
@@ -24,15 +24,15 @@ def new_export_directory(
 
     The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
     after it, so the highest number is always the newest export. Threads that export at once have different times. After
-    an error the temporary directory is removed.
-
-    Args:
-      assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
+    an error the temporary directory is removed. `assets_extra` is a dict of paths below the SavedModel's `assets.extra`
+    to the files to copy there.
     """
     with _choosing:
         unfinished = _in_progress.copy()  # before the others are listed, which it may join meanwhile
         older = exports_in(base)
-        seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
+        seconds = int(time.time())
+        if older:
+            seconds = max(seconds, int(os.path.basename(older[-1])) + 1)
         while (final := os.path.join(base, str(seconds))) in unfinished:
             seconds += 1
         _in_progress.add(final)
@@ -59,10 +59,7 @@ def remove_export(path: str) -> None:
 
 def exports_in(base: str | os.PathLike[str]) -> list[str]:
     """Returns the paths of the exports in the directory `base`, which are named by Unix seconds, oldest first."""
-    if not tf.io.gfile.isdir(base):
-        return []
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(base))
-    return [os.path.join(base, name) for name in sorted(names) if len(name) == 10 and name.isdigit()]
+    return [os.path.join(base, name) for name in sorted(names_in(base)) if len(name) == 10 and name.isdigit()]
 
 
 def _temporary(path: str) -> str:

@@ -103,11 +103,9 @@ class _SupervisedOutput(ExportOutput):
         predictions: tf.Tensor | dict[Any, tf.Tensor] | None = None,
         metrics: Any = None,
     ) -> None:
-        self.loss = None if loss is None else _prefixed(_output_dict(loss, "loss"), "loss")
-        self.predictions = (
-            None if predictions is None else _prefixed(_output_dict(predictions, "predictions"), "predictions")
-        )
-        self.metrics = None if metrics is None else _metric_dict(metrics)
+        self.loss = _supervised_dict(loss, "loss")
+        self.predictions = _supervised_dict(predictions, "predictions")
+        self.metrics = _metric_dict(metrics)
 
     def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         if not receiver_tensors:
@@ -158,7 +156,8 @@ def _only_string(receiver_tensors: Mapping[str, tf.Tensor], label: str) -> tf.Te
 
 
 def _output_key(key: Any, label: str) -> str:
-    key = "/".join(key) if isinstance(key, tuple) else key
+    if isinstance(key, tuple):
+        key = "/".join(key)
     if not isinstance(key, str):
         raise ValueError(f"{label} output key must be a string; got {key}.")
     return key
@@ -179,11 +178,21 @@ def _prefixed(outputs: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {key if key.startswith(prefix) else f"{prefix}/{key}": value for key, value in outputs.items()}
 
 
-def _metric_dict(metrics: Any) -> dict[str, tf.Tensor]:
+def _supervised_dict(outputs: tf.Tensor | dict[Any, tf.Tensor] | None, kind: str) -> dict[str, tf.Tensor] | None:
+    if outputs is None:
+        return None
+    return _prefixed(_output_dict(outputs, kind), kind)
+
+
+def _metric_dict(metrics: Any) -> dict[str, tf.Tensor] | None:
+    if metrics is None:
+        return None
     outputs = {}
     metrics = {_output_key(key, "metrics"): metric for key, metric in as_dict(metrics, "metrics").items()}
     for key, metric in _prefixed(metrics, "metrics").items():
-        value, update = metric if isinstance(metric, tuple) else (metric.result(), tf.group(metric.updates))
+        if not isinstance(metric, tuple):  # one of Keras
+            metric = metric.result(), tf.group(metric.updates)
+        value, update = metric
         if not isinstance(value, tf.Tensor):
             raise ValueError(f"{key} output value must be a Tensor; got {value}.")
         if not (tf.is_tensor(update) or isinstance(update, tf.Operation)):

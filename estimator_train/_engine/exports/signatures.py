@@ -24,12 +24,8 @@ def signatures(
     """Returns the SignatureDefs of a SavedModel, keyed `<output>`, and `<alternative>:<output>` for alternatives.
 
     Signatures that cannot be served are skipped and logged: Classify or Regress outputs without a single string input,
-    and outputs that depend on a placeholder which the receiver does not feed.
-
-    Args:
-      receiver: a receiver of `estimator_train.export`.
-      export_outputs: dict of str to `ExportOutput`.
-      serving_only: whether to skip training and evaluation signatures, for which TensorFlow Serving has no API.
+    and outputs that depend on a placeholder which the receiver does not feed. `serving_only` also skips training and
+    evaluation signatures, for which TensorFlow Serving has no API.
     """
     alternatives = getattr(receiver, "receiver_tensors_alternatives", None) or {}
     fed = {"": receiver.receiver_tensors} | {f"{name}:": tensors for name, tensors in alternatives.items()}

@@ -18,15 +18,9 @@ v1 = tf.compat.v1
 
 
 class KerasSession:
-    """The session of Keras on the default graph, opened when Keras first runs something.
-
-    Attributes:
-      graph: the `tf.Graph`.
-      is_open: whether Keras has used it.
-    """
+    """The session of Keras on the default graph, opened when Keras first runs something."""
 
     def __init__(self, config: tf.compat.v1.ConfigProto | None) -> None:
-        """`config`: settings of the session, or None."""
         self.graph = v1.get_default_graph()
         self._config = config
         self._session: tf.compat.v1.Session | None = None
@@ -34,6 +28,7 @@ class KerasSession:
 
     @property
     def is_open(self) -> bool:
+        """Whether Keras has used it."""
         return self._session is not None
 
     def __getattr__(self, name: str) -> Any:
@@ -45,11 +40,10 @@ class KerasSession:
         fetched = [self.graph.as_graph_element(fetch) for fetch in tf.nest.flatten(fetches, expand_composites=True)]
         ran = ancestors(getattr(fetch, "op", fetch) for fetch in fetched)
         assigns = {op for op in ran if op.type.startswith("Assign") and op.inputs}
-        for variable in v1.global_variables() if assigns else ():
-            for part in _parts(variable):
-                assigned = {op for op in assigns if op.inputs[0].op is part.op}
-                if assigned - {part.initializer}:
-                    self._initializers[id(part)] = part.initializer
+        for part in (part for variable in v1.global_variables() for part in _parts(variable)):
+            assigned = {op for op in assigns if op.inputs[0].op is part.op}
+            if assigned - {part.initializer}:
+                self._initializers[id(part)] = part.initializer
         return results
 
     def initial_values(self) -> dict[tf.Tensor, np.ndarray]:
@@ -60,14 +54,16 @@ class KerasSession:
         loads = private_tf_keras.loads_not_run(self.graph)
         if loads:
             self.run(loads)
+        if not self._initializers:
+            return {}
         given, fed = [], []
-        for variable in v1.global_variables() if self._initializers else ():
+        for variable in v1.global_variables():
             parts = _parts(variable)
             of_value = next((part for part in parts if self._initializers.get(id(part)) is part.initializer), None)
             if of_value is not None:
                 given.append(of_value)
                 fed.append([part.initializer.inputs[1] for part in parts])
-        values = self._opened().run(given) if given else []
+        values = self._opened().run(given)
         return {tensor: value for tensors, value in zip(fed, values, strict=True) for tensor in tensors}
 
     def _opened(self) -> tf.compat.v1.Session:

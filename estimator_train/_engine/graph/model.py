@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -41,6 +42,7 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 _TAGS = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval", ModeKeys.PREDICT: tf.saved_model.SERVING}
+_OUTPUTS = {ModeKeys.TRAIN: TrainOutput, ModeKeys.EVAL: EvalOutput}  # those that no server serves
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
@@ -50,8 +52,7 @@ class GraphModel(PreparedModel):
     Args:
       model_fn: function of `features`, and optionally `labels`, `mode`, `params` and `config`, that returns an
         `EstimatorSpec`.
-      params: the `params` passed to the Estimator.
-      warm_start_from: as for `Estimator`.
+      params, warm_start_from: as for `Estimator`.
 
     Raises:
       ValueError: If model_fn has other arguments or lacks `features`, or params are given and it does not take them.
@@ -106,7 +107,7 @@ class GraphModel(PreparedModel):
         self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[Nest], Nest]
     ) -> PredictFunctions:
         def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
-            fed = []
+            fed: list[tf.Tensor] = []
 
             def make_input() -> Input:
                 parts = tf.nest.flatten(spec, expand_composites=True)
@@ -114,20 +115,7 @@ class GraphModel(PreparedModel):
                 return tf.nest.pack_sequence_as(spec, fed, expand_composites=True), None, ()
 
             run = self._built(ModeKeys.PREDICT, make_input, None, config, params, checkpoint_path)
-            predictions = select(run.spec.predictions)
-            with run.as_default():
-                session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
-
-            def function(features: Nest) -> Nest:
-                parts = tf.nest.flatten(features, expand_composites=True)
-                with run.as_default():  # symbolic tensors are dict keys in graph mode only
-                    return session.run(predictions, dict(zip(fed, map(np.asarray, parts), strict=True)))
-
-            def close() -> None:
-                with run.as_default():
-                    session.close()
-
-            return function, close
+            return _session_functions(run, select(run.spec.predictions), fed)
 
         return function_of
 
@@ -141,31 +129,22 @@ class GraphModel(PreparedModel):
         checkpoint_path: str | None,
     ) -> Run:
         """Builds a graph on the (features, labels, hooks) that `make_input()` returns, and returns its `Run`."""
-        specs = []
+        specs, trains = [], mode == ModeKeys.TRAIN
 
         def build(features: Nest, labels: Nest) -> None:
-            spec = self._called(features, None if mode == ModeKeys.PREDICT else labels, mode, config, params)
-            if mode == ModeKeys.EVAL:
-                own_locals = v1.local_variables()
-                spec = _with_loss_metric(self._with_added_metrics(spec, features, labels, config))
-                spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
-            specs.append(spec)
+            specs.append(self._spec(features, labels, mode, config, params, reports_loss=True))
 
         with _new_graph(config, strategy) as graph:
             features, labels, input_hooks = make_input()
-            with warm_start.noting_layer_variables() as layer_variables:
+            with self._warm_starting(checkpoint_path):
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
-            spec = specs[0] if len(specs) == 1 else combine_specs(specs)
-            if mode == ModeKeys.TRAIN:
-                v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # old hooks look for it there
-                _read_global_step_before_updates(spec.train_op)
-            keep_whole_variables()
-            if checkpoint_path is None and self._warm_start_from is not None:
-                warm_start.apply(self._warm_start_from, layer_variables)
-            if _add_saver(spec.scaffold, config, checkpoint_path) and checkpoint_path is not None:
-                checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path, old_names)
-        path = None if mode == ModeKeys.TRAIN else checkpoint_path
-        creator = GraphSessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
+                spec = combine_specs(specs)
+                if trains:
+                    v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # old hooks look for it there
+                    _read_global_step_before_updates(spec.train_op)
+                keep_whole_variables()
+            _add_saver(spec.scaffold, config, checkpoint_path)
+        creator = GraphSessionCreator(spec.scaffold, config, checkpoint_path, trains)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
     def export(
@@ -181,54 +160,60 @@ class GraphModel(PreparedModel):
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(config, None):
                 receiver = receiver_fn()
-                with warm_start.noting_layer_variables() as layer_variables:
+                with self._warm_starting(checkpoint_path):
                     labels = getattr(receiver, "labels", None)
-                    spec = self._called(receiver.features, labels, mode, config, params)
-                if mode == ModeKeys.EVAL:
-                    own_locals = v1.local_variables()
-                    spec = self._with_added_metrics(spec, receiver.features, labels, config)
-                    spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
-                if mode == ModeKeys.PREDICT:
-                    outputs = spec.export_outputs or {}
-                else:
-                    output = TrainOutput if mode == ModeKeys.TRAIN else EvalOutput
-                    outputs = {mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
-                if checkpoint_path is None and self._warm_start_from is not None:
-                    warm_start.apply(self._warm_start_from, layer_variables)
+                    spec = self._spec(receiver.features, labels, mode, config, params)
                 if spec.train_op is not None:
                     private_tensorflow.add_train_op(builder, spec.train_op)
-                saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
-                saver = saver if isinstance(saver, v1.train.Saver) else Saver(checkpoint_path)
-                meta_graph = {
-                    "tags": [_TAGS[mode]],
-                    "signature_def_map": signatures(receiver, outputs, serving_only=mode == ModeKeys.PREDICT),
-                    "assets_collection": v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
-                    "main_op": spec.scaffold.local_init_op or v1.train.Scaffold.default_local_init_op(),
-                    "saver": saver,
-                    "strip_default_attrs": True,
-                }
+                meta_graph = _meta_graph(mode, receiver, spec, checkpoint_path)
                 with v1.Session(config=config.session_config) as session:
                     if checkpoint_path is None:
                         init_op = spec.scaffold.init_op or v1.global_variables_initializer()
                         session.run(init_op, spec.scaffold.init_feed_dict)
                     else:
-                        saver.restore(session, checkpoint_path)
+                        meta_graph["saver"].restore(session, checkpoint_path)
                     if mode == next(iter(receiver_fns)):
                         builder.add_meta_graph_and_variables(session, **meta_graph)
                     else:
                         builder.add_meta_graph(**meta_graph)
         builder.save(as_text)
 
+    @contextlib.contextmanager
+    def _warm_starting(self, checkpoint_path: str | None) -> Iterator[None]:
+        """Warm-starts the variables that the block creates, unless they are restored from a checkpoint."""
+        with warm_start.noting_layer_variables() as layer_variables:
+            yield
+        if checkpoint_path is None and self._warm_start_from is not None:
+            warm_start.apply(self._warm_start_from, layer_variables)
+
     def call(self, features: Nest, labels: Nest, mode: str, config: RunConfig, params: Params) -> EstimatorSpec:
         """Calls model_fn in the default graph, with the arguments that it accepts, and returns its `EstimatorSpec`.
 
-        In evaluation, it has the metrics of `with_metrics`, too.
-
-        Raises:
-          ValueError: If it returns anything else, or does not take labels although there are some.
+        In evaluation, it has the metrics of `with_metrics`, too. Raises ValueError if it returns anything else, or does
+        not take labels although there are some.
         """
         spec = self._called(features, labels, mode, config, params)
-        return self._with_added_metrics(spec, features, labels, config) if mode == ModeKeys.EVAL else spec
+        if mode != ModeKeys.EVAL:
+            return spec
+        return self._with_added_metrics(spec, features, labels, config)
+
+    def _spec(
+        self, features: Nest, labels: Nest, mode: str, config: RunConfig, params: Params, reports_loss: bool = False
+    ) -> EstimatorSpec:
+        """Like `call`, with an evaluation's scaffold made to initialize the metrics' variables.
+
+        `reports_loss`: whether the loss is one of the metrics.
+        """
+        if mode == ModeKeys.PREDICT:
+            labels = None
+        spec = self._called(features, labels, mode, config, params)
+        if mode != ModeKeys.EVAL:
+            return spec
+        own_locals = v1.local_variables()
+        spec = self._with_added_metrics(spec, features, labels, config)
+        if reports_loss:
+            spec = _with_loss_metric(spec)
+        return spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
 
     def _with_added_metrics(
         self, spec: EstimatorSpec, features: Nest, labels: Nest, config: RunConfig
@@ -251,11 +236,48 @@ class GraphModel(PreparedModel):
         return spec
 
 
+def _session_functions(
+    run: Run, predictions: Nest, fed: list[tf.Tensor]
+) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
+    """Returns a function that feeds the parts of a batch to `fed` and returns `predictions`, and one that ends it."""
+    with run.as_default():
+        session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
+
+    def function(features: Nest) -> Nest:
+        parts = tf.nest.flatten(features, expand_composites=True)
+        with run.as_default():  # symbolic tensors are dict keys in graph mode only
+            return session.run(predictions, dict(zip(fed, map(np.asarray, parts), strict=True)))
+
+    def close() -> None:
+        with run.as_default():
+            session.close()
+
+    return function, close
+
+
+def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpoint_path: str | None) -> dict[str, Any]:
+    """Returns the arguments of SavedModelBuilder's `add_meta_graph` for the default graph."""
+    saver = spec.scaffold.saver
+    if not isinstance(saver, v1.train.Saver):  # an object-based one cannot be written into a MetaGraph
+        saver = Saver(checkpoint_path)
+    if mode == ModeKeys.PREDICT:
+        outputs = spec.export_outputs or {}
+    else:
+        outputs = {mode: _OUTPUTS[mode](spec.loss, spec.predictions, spec.eval_metric_ops)}
+    return {
+        "tags": [_TAGS[mode]],
+        "signature_def_map": signatures(receiver, outputs, serving_only=mode == ModeKeys.PREDICT),
+        "assets_collection": v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+        "main_op": spec.scaffold.local_init_op or v1.train.Scaffold.default_local_init_op(),
+        "saver": saver,
+        "strip_default_attrs": True,
+    }
+
+
 def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
     """Returns `spec` with the mean of the batches' losses among its metrics.
 
-    Raises:
-      ValueError: If a metric has a name that evaluation results reserve.
+    Raises ValueError if a metric has a name that evaluation results reserve.
     """
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
         if name in spec.eval_metric_ops:
@@ -335,19 +357,23 @@ def _read_global_step_before_updates(train_op: tf.Operation | tf.Tensor) -> None
                 private_tensorflow.run_after(op, reads)
 
 
-def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> bool:
-    """Adds a saver of all variables to the collection, unless model_fn has its own; returns whether it did."""
-    is_missing = scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS)
-    if is_missing:
-        saver = Saver(
-            path,
-            max_to_keep=config.keep_checkpoint_max,
-            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
-            defer_build=True,
-            save_relative_paths=True,
-        )
-        v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
-    return is_missing
+def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> None:
+    """Adds a saver of all variables to the collection, unless model_fn has its own.
+
+    Raises CheckpointError if the checkpoint at prefix `path`, which it is to restore, has variables of other shapes.
+    """
+    if scaffold.saver is not None or v1.get_collection(v1.GraphKeys.SAVERS):
+        return
+    saver = Saver(
+        path,
+        max_to_keep=config.keep_checkpoint_max,
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+        defer_build=True,
+        save_relative_paths=True,
+    )
+    v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
+    if path is not None:
+        checkpoints.check_same_shapes(v1.global_variables(), path, old_names)
 
 
 def _parameter_server_devices(config: RunConfig) -> Callable[[tf.Operation], str] | None:

@@ -71,8 +71,10 @@ def copied(optimizer: keras.optimizers.legacy.Optimizer) -> keras.optimizers.leg
     As in tf.estimator, `iterations` of the given optimizer becomes the graph's global step.
     """
     step = private_tf_keras.legacy_step_variable(optimizer)
-    is_of_a_graph = getattr(step, "graph", None) is not None  # an earlier call's; an eager variable has none
-    made = copy.deepcopy(optimizer, {id(step): None} if is_of_a_graph else None)
+    replaced = {}
+    if getattr(step, "graph", None) is not None:  # an earlier call's; an eager variable has none
+        replaced = {id(step): None}
+    made = copy.deepcopy(optimizer, replaced)
     private_tf_keras.set_legacy_step_variable(optimizer, v1.train.get_or_create_global_step())
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -27,8 +27,9 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
     if is_mirrored and private_tensorflow.reduces_by_collectives(strategy):
         devices = strategy.extended.worker_devices
         are_gpus = all(tf.DeviceSpec.from_string(device).device_type == "GPU" for device in devices)
-        by_nccl = are_gpus and nccl.sums_over_gpus()
-        reduction = tf.distribute.NcclAllReduce() if by_nccl else tf.distribute.ReductionToOneDevice()
+        reduction: tf.distribute.CrossDeviceOps = tf.distribute.ReductionToOneDevice()
+        if are_gpus and nccl.sums_over_gpus():
+            reduction = tf.distribute.NcclAllReduce()
         return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
     return strategy
 
@@ -47,6 +48,8 @@ def keep_whole_variables() -> None:
 def combine_specs(specs: list[EstimatorSpec]) -> EstimatorSpec:
     """Combines the replicas' specs into one; the hooks are taken from the first."""
     first = specs[0]
+    if len(specs) == 1:
+        return first
     if first.mode == ModeKeys.TRAIN:
         return first._replace(
             loss=_reported_loss([spec.loss for spec in specs]),
@@ -62,34 +65,35 @@ def combine_specs(specs: list[EstimatorSpec]) -> EstimatorSpec:
 def _reported_loss(losses: list[tf.Tensor]) -> tf.Tensor:
     """Combines the replicas' losses: the mean if the optimizer averages them, the sum if model_fn has divided them."""
     total = tf.add_n(losses)
-    averages = (
-        private_tensorflow.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
-    )
-    return total / len(losses) if averages else total
+    if private_tensorflow.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN:
+        return total / len(losses)
+    return total
 
 
 def combine_scaffolds(scaffolds: list[Scaffold], local_init_ops: Iterable[tf.Operation] = ()) -> Scaffold:
     """Combines the replicas' scaffolds into one, adding `local_init_ops` to their own."""
 
-    def group(name: str, *besides: tf.Operation) -> tf.Operation | None:
-        ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
-        return tf.group(*ops, *besides) if ops else None
-
-    def concat(name: str) -> tf.Tensor | None:
-        tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
-        return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0) if tensors else None
-
-    def merge(name: str) -> dict[tf.Tensor, Any] | None:
-        feeds = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
-        return {tensor: value for feed in feeds for tensor, value in feed.items()} if feeds else None
+    def combined(name: str, combine: Callable[[list[Any]], Any]) -> Any:
+        parts = [part for scaffold in scaffolds if (part := getattr(scaffold, name)) is not None]
+        if not parts:
+            return None
+        return combine(parts)
 
     # The copy passes itself, which will be finalized, to the init_fn of the first.
     return v1.train.Scaffold(
-        init_op=group("init_op"),
-        init_feed_dict=merge("init_feed_dict"),
-        ready_op=concat("ready_op"),
-        ready_for_local_init_op=concat("ready_for_local_init_op"),
-        local_init_op=group("local_init_op", *local_init_ops),
-        local_init_feed_dict=merge("local_init_feed_dict"),
+        init_op=combined("init_op", tf.group),
+        init_feed_dict=combined("init_feed_dict", _merged),
+        ready_op=combined("ready_op", _concatenated),
+        ready_for_local_init_op=combined("ready_for_local_init_op", _concatenated),
+        local_init_op=combined("local_init_op", lambda ops: tf.group(ops, *local_init_ops)),
+        local_init_feed_dict=combined("local_init_feed_dict", _merged),
         copy_from_scaffold=scaffolds[0],
     )
+
+
+def _concatenated(tensors: list[tf.Tensor]) -> tf.Tensor:
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
+
+
+def _merged(feeds: list[dict[tf.Tensor, Any]]) -> dict[tf.Tensor, Any]:
+    return {tensor: value for feed in feeds for tensor, value in feed.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints import reader_of
+from estimator_train._engine.checkpoints import reader_of, variable_name
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -27,7 +27,7 @@ def without_scope_in_tf215() -> Iterator[None]:
 
     def creator(next_creator: Callable[..., tf.Variable], **settings: Any) -> tf.Variable:
         variable = next_creator(**settings)
-        v1.add_to_collection(_OLD_NAMES, (_name(variable), _name(variable).removeprefix(scope)))
+        v1.add_to_collection(_OLD_NAMES, (variable_name(variable), variable_name(variable).removeprefix(scope)))
         return variable
 
     with v1.variable_creator_scope(creator):
@@ -58,7 +58,7 @@ class Saver(tf.compat.v1.train.Saver):
         if not names:
             return
         log.info("Checkpoint %s has no slots of %s, so training starts with new ones.", path, ", ".join(names.values()))
-        variables = {_name(variable): variable for variable in v1.global_variables()}
+        variables = {variable_name(variable): variable for variable in v1.global_variables()}
         slots = {
             name for name in variables.keys() - names.keys() - saved.keys() if any(f"{each}/" in name for each in names)
         }
@@ -79,7 +79,3 @@ def _assign_saved(variable: tf.Variable, path: str, name: str) -> tf.Operation:
     """Returns an op that restores a variable under another name, which a Saver cannot do with mirrored ones."""
     (value,) = tf.raw_ops.RestoreV2(prefix=path, tensor_names=[name], shape_and_slices=[""], dtypes=[variable.dtype])
     return variable.assign(tf.ensure_shape(value, variable.shape))
-
-
-def _name(variable: tf.Variable) -> str:
-    return variable.name.removesuffix(":0")

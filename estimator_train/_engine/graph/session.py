@@ -30,8 +30,9 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
     def create_session(self) -> Session:
         if self._resumes and not self._config.is_chief:
             return self._wait_for_chief()
-        path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
-        master = self._config.master if self._resumes else self._config.evaluation_master
+        path, master = self._path, self._config.evaluation_master
+        if self._resumes:
+            path, master = checkpoints.latest_intact(self._config.model_dir), self._config.master
         session = v1.train.ChiefSessionCreator(
             self._scaffold,
             master=master,

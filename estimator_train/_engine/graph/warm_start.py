@@ -110,10 +110,8 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
 
     A path selects the trainable variables, and those non-trainable ones in the checkpoint that are state of the model:
     variables of layers, which the list `layer_variables` holds, and variables that UPDATE_OPS move. Others, such as a
-    learning rate, keep their initial values.
-
-    Raises:
-      ValueError: If a selected variable is not in the checkpoint or has another shape there.
+    learning rate, keep their initial values. Raises ValueError if a selected variable is not in the checkpoint or has
+    another shape there.
     """
     log.info("Warm-starting with WarmStartSettings: %s", warm_start_from)
     if isinstance(warm_start_from, WarmStartSettings):

@@ -17,14 +17,7 @@ from estimator_train._engine.host.host_memory import lazy_zeros
 
 
 class Column:
-    """Rows of one shape and dtype.
-
-    Args:
-      shape: the shape of a row.
-      dtype: a NumPy dtype.
-      path: the file to write to, which has `rows` rows already; None keeps the rows in memory.
-      rows: the number of rows.
-    """
+    """Rows of one shape and dtype, in a file that has `rows` of them already, or in memory if its path is None."""
 
     def __init__(
         self, shape: tuple[int, ...], dtype: Any, path: str | os.PathLike[str] | None = None, rows: int = 0
@@ -62,6 +55,13 @@ class Column:
         if self._path is None or not self.rows:
             return self._memory[: self.rows]
         return np.memmap(self._path, self.dtype, "r", shape=(self.rows, *self.shape))
+
+
+def bytes_of(array: np.ndarray) -> bytes:
+    """Returns the bytes of an array's values, for a digest: of objects, such as strings, those of what repr shows."""
+    if array.dtype.hasobject:
+        return repr(array.tolist()).encode()
+    return array.tobytes()
 
 
 def free_bytes(directory: str | os.PathLike[str] | None) -> float:

@@ -66,53 +66,33 @@ class ClusterTask:
         """
         cluster = _addresses(tf_config.get("cluster") or {})
         task = tf_config.get("task") or {}
-        in_any_task = {
+        own: dict[str, Any] = {
             "evaluation_master": tf_config.get("eval_session_master", ""),
             "service": tf_config.get("service"),
         }
-
         if not cluster:
-            if task.get("type", TaskType.WORKER) != TaskType.WORKER or _index(task, default=0) != 0:
-                raise ValueError(
-                    f"TF_CONFIG has no cluster, so its task can only be worker 0, got {task!r}; "
-                    "add the cluster or remove the task."
-                )
-            return cls(master=tf_config.get("session_master", ""), **in_any_task)
+            _check_alone(task)
+            return cls(master=tf_config.get("session_master", ""), **own)
 
         chief = _chief_job(cluster, task, synchronous)
-        task_type, task_id = _checked_task(tf_config["cluster"], chief, task)
+        task_type, task_id = _checked_task(tf_config["cluster"], cluster, chief, task)
         # At least 1, because the command divides by it, and "worker" may be an empty list.
         num_training_tasks = sum(len(cluster.get(job, ())) for job in {chief, TaskType.WORKER}) or 1
+        own |= {"task_type": task_type, "task_id": task_id, "num_training_tasks": num_training_tasks}
         if task_type == TaskType.EVALUATOR:
-            return cls(
-                task_type=task_type,
-                task_id=task_id,
-                global_id_in_cluster=None,
-                is_chief=False,
-                num_training_tasks=num_training_tasks,
-                num_worker_replicas=0,
-                **in_any_task,
-            )
+            return cls(global_id_in_cluster=None, is_chief=False, num_worker_replicas=0, **own)
 
         jobs = sorted(cluster, key=lambda job: (job != chief, job == TaskType.PS, job))
         tasks = [(job, index) for job in jobs for index in cluster[job]]
-        if (task_type, task_id) not in tasks:
-            raise ValueError(
-                f"{task_type} {task_id} of TF_CONFIG's task is not in its cluster {tf_config['cluster']}; "
-                "add its address or correct the task."
-            )
-        own_server = "" if len(tasks) == 1 else f"grpc://{cluster[task_type][task_id]}"
+        server = f"grpc://{cluster[task_type][task_id]}" if len(tasks) > 1 else ""
         return cls(
-            task_type=task_type,
-            task_id=task_id,
             global_id_in_cluster=tasks.index((task_type, task_id)),
             is_chief=(task_type, task_id) == (chief, 0),
-            num_training_tasks=num_training_tasks,
             num_worker_replicas=num_training_tasks,
             num_ps_replicas=len(cluster.get(TaskType.PS, ())),
             cluster=cluster,
-            master=tf_config.get("session_master", own_server),
-            **in_any_task,
+            master=tf_config.get("session_master", server),
+            **own,
         )
 
 
@@ -142,8 +122,7 @@ def read_tf_config() -> dict:
 def this_task() -> ClusterTask:
     """Returns this process' task in the training of a Keras model, which is synchronous if several tasks train.
 
-    Raises:
-      ValueError: TF_CONFIG is wrong, or its cluster has parameter servers.
+    Raises ValueError if TF_CONFIG is wrong, or its cluster has parameter servers.
     """
     try:
         tf_config = read_tf_config()
@@ -164,8 +143,9 @@ def _addresses(cluster: dict[str, Any]) -> dict[str, dict[int, str]]:
     """Returns a cluster's addresses by job and index; TF_CONFIG has a list, or a dict if some are absent, per job."""
     addresses = {}
     for job, tasks in cluster.items():
-        numbered = enumerate(tasks) if isinstance(tasks, list) else ((int(i), tasks[i]) for i in tasks)
-        addresses[job] = dict(sorted(numbered))
+        if isinstance(tasks, list):
+            tasks = dict(enumerate(tasks))
+        addresses[job] = dict(sorted((int(index), tasks[index]) for index in tasks))
         for address in addresses[job].values():
             if not isinstance(address, str):
                 raise TypeError(f"Task address {address!r} must be bytes or unicode")  # as tf.train.ClusterSpec says
@@ -186,7 +166,17 @@ def _chief_job(cluster: Collection[str], task: dict[str, Any], synchronous: bool
     return TaskType.WORKER if synchronous or is_evaluator else TaskType.CHIEF
 
 
-def _checked_task(cluster: dict[str, Any], chief: str, task: dict[str, Any]) -> tuple[str, int]:
+def _check_alone(task: dict[str, Any]) -> None:
+    if task.get("type", TaskType.WORKER) != TaskType.WORKER or _index(task, default=0) != 0:
+        raise ValueError(
+            f"TF_CONFIG has no cluster, so its task can only be worker 0, got {task!r}; "
+            "add the cluster or remove the task."
+        )
+
+
+def _checked_task(
+    cluster: dict[str, Any], addresses: dict[str, dict[int, str]], chief: str, task: dict[str, Any]
+) -> tuple[str, int]:
     """Returns the (type, index) of a task, after checking TF_CONFIG's cluster, whose chief job is named `chief`."""
     if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
         raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep only the chief.")
@@ -198,7 +188,13 @@ def _checked_task(cluster: dict[str, Any], chief: str, task: dict[str, Any]) -> 
         raise ValueError(f"TF_CONFIG's task needs a type, such as one of {sorted(cluster)}, got {task!r}.")
     if task["type"] == TaskType.EVALUATOR and chief == TaskType.MASTER:
         raise ValueError(f"TF_CONFIG's evaluator needs a chief: rename master in its cluster {cluster}.")
-    return task["type"], _index(task)
+    index = _index(task)
+    if task["type"] != TaskType.EVALUATOR and index not in addresses.get(task["type"], {}):
+        raise ValueError(
+            f"{task['type']} {index} of TF_CONFIG's task is not in its cluster {cluster}; "
+            "add its address or correct the task."
+        )
+    return task["type"], index
 
 
 def _index(task: dict[str, Any], default: int | None = None) -> int:

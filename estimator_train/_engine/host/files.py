@@ -37,10 +37,10 @@ def _escaped(match: re.Match[str]) -> str:
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Replaces the file at `path` atomically: readers see the old or the new content, even if the process is killed.
 
-    Raises:
-      OSError: the file cannot be written; it is unchanged.
+    Raises OSError if the file cannot be written; it is unchanged.
     """
-    content = content.encode() if isinstance(content, str) else content
+    if isinstance(content, str):
+        content = content.encode()
     if is_remote(path):
         _write_whole_remotely(os.fspath(path), content)
         return
@@ -61,8 +61,19 @@ def remove(path: str) -> None:
     """Removes a file, a directory with its contents, or a link, but not what it leads to, which may be anywhere."""
     import tensorflow as tf  # paths may be remote
 
-    is_directory = tf.io.gfile.isdir(path) and not os.path.islink(path)
-    (tf.io.gfile.rmtree if is_directory else tf.io.gfile.remove)(path)
+    if tf.io.gfile.isdir(path) and not os.path.islink(path):
+        tf.io.gfile.rmtree(path)
+    else:
+        tf.io.gfile.remove(path)
+
+
+def names_in(directory: str | os.PathLike[str]) -> list[str]:
+    """Returns the names in a directory, local or remote; none if there is no such directory."""
+    import tensorflow as tf  # paths may be remote
+
+    if not tf.io.gfile.isdir(directory):
+        return []
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(directory)]  # object stores append a / to directories
 
 
 def no_link(path: str, flags: int) -> int:

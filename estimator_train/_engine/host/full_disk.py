@@ -29,10 +29,8 @@ class FullDiskError(UserError, OSError):
 def explaining_full_disk(directory: str | os.PathLike[str]) -> Iterator[None]:
     """Raises FullDiskError, with a one-line message, for errors inside the block that are due to a full disk.
 
-    TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory.
-
-    Args:
-      directory: the directory written to; used if the error does not name one.
+    TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory. The block
+    writes to `directory`, which the message names if the error does not name another.
     """
     try:
         with _hiding_traceback_of_event_writer():

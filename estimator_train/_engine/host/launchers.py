@@ -25,8 +25,7 @@ def set_tf_config() -> bool:
     Returns:
       Whether it was set for tasks among which there can be no evaluator.
 
-    Raises:
-      ValueError: the launcher's variables contradict each other.
+    Raises ValueError if the launcher's variables contradict each other.
     """
     if "TF_CONFIG" in os.environ:
         return False

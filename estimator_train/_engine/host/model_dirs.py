@@ -14,11 +14,8 @@ _GLOB = set("*?[\\") - {os.sep}
 def absolute(model_dir: str | os.PathLike[str]) -> str:
     """Returns `model_dir` as an absolute path, which remains valid after os.chdir; remote paths are unchanged.
 
-    TensorFlow would replace link/.. by the link's own directory, so a path with ".." is resolved.
-
-    Raises:
-      ValueError: the path is not UTF-8, or TensorFlow would interpret it as a pattern, and neither find nor delete its
-        checkpoints.
+    TensorFlow would replace link/.. by the link's own directory, so a path with ".." is resolved. Raises ValueError if
+    the path is not UTF-8, or TensorFlow would interpret it as a pattern, and neither find nor delete its checkpoints.
     """
     path = os.fspath(model_dir)
     if path and (not os.path.isabs(path) or ".." in path.split(os.sep)):

@@ -6,16 +6,11 @@ import importlib.util
 
 
 def check_installed(module: str, packages: str) -> None:
-    """Checks that a module of an optional package is installed, without importing it.
+    """Checks that a module is installed, which the pip packages `packages` provide, without importing it.
 
         check_installed("tf2onnx", "tf2onnx onnxruntime")
 
-    Args:
-      module: name of the module.
-      packages: the pip packages that provide it.
-
-    Raises:
-      ValueError: the module is not installed; the message has the command that installs it.
+    Raises ValueError if the module is not installed; the message has the command that installs it.
     """
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:  # a mere directory of that name, such as W&B's, is no package

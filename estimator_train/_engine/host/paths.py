@@ -135,7 +135,9 @@ class RemotePath:
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Returns the paths directly in this directory whose names match `pattern`; none if it does not exist."""
-        return (path for path in (self.iterdir() if self.is_dir() else ()) if fnmatch.fnmatchcase(path.name, pattern))
+        if not self.is_dir():
+            return iter(())
+        return (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
         """Creates the directory and its parents; object stores have no directories and accept files without them."""

@@ -29,8 +29,7 @@ def create() -> Iterator[int]:
 class Ring:
     """One side of the ring. The worker calls `write`; the parent calls `read` and tells the worker what to `release`.
 
-    Args:
-      descriptor: the file descriptor that `create` has yielded.
+    `descriptor` is what `create` has yielded.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -46,9 +45,9 @@ class Ring:
         size = sum(sizes)
         if size > _SIZE // 2:
             return None
-        wraps = self._begin + size > _SIZE  # an item lies in one piece
-        taken = size + (_SIZE - self._begin if wraps else 0)
-        begin = 0 if wraps else self._begin
+        taken, begin = size, self._begin
+        if begin + size > _SIZE:  # an item lies in one piece, so it wraps around
+            taken, begin = size + _SIZE - begin, 0
         with self._released:
             self._released.wait_for(lambda: self._free >= taken)
             self._free -= taken

@@ -26,11 +26,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def counted_as(kind: str) -> Iterator[None]:
-    """Counts the time of the block, without the time of blocks nested in it.
-
-    Args:
-      kind: CHECKPOINT or EVALUATION.
-    """
+    """Counts the time of the block, without that of blocks nested in it; `kind` is CHECKPOINT or EVALUATION."""
     start, outside = time.perf_counter(), _thread.seconds_inside
     _thread.seconds_inside = 0.0
     try:

@@ -41,11 +41,12 @@ class ModelDirInUseError(UserError, RuntimeError):
 def training_lock(model_dir: str) -> Iterator[None]:
     """Locks `model_dir` for one training; reentrant in the same thread. Remote paths such as gs:// are not locked.
 
-    Raises:
-      ModelDirInUseError: another training holds the lock; the message names its host, process and start time.
+    Raises ModelDirInUseError if another training holds the lock; the message names its host, process and start time.
     """
     key = os.path.realpath(model_dir), threading.get_ident()
-    lock = None if is_remote(model_dir) or key in _HELD else _acquire(model_dir)
+    lock = None
+    if not is_remote(model_dir) and key not in _HELD:
+        lock = _acquire(model_dir)
     if lock is None:
         yield
         return

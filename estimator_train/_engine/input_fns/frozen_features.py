@@ -97,7 +97,9 @@ class FrozenFeatures:
         )
 
     def starting_at(self, examples: int, seed: int) -> FrozenFeatures:
-        return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
+        if self.seed is not None:
+            seed = self.seed
+        return dataclasses.replace(self, first=examples, seed=seed)
 
     def batches(
         self, columns: Sequence[np.ndarray], structure: Any, input_context: tf.distribute.InputContext

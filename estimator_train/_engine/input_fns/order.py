@@ -38,7 +38,8 @@ def number_batches(
       drop_remainder: whether to drop a short last batch; makes the batch size static.
     """
     total = num_examples * (tf.int64.max // max(num_examples, 1) if num_epochs is None else num_epochs)
-    seed = draw_seed() if shuffle and seed is None else seed
+    if shuffle and seed is None:
+        seed = draw_seed()
 
     def numbers_of(index: tf.Tensor) -> tf.Tensor:
         begin = start + index * batch_size
@@ -48,15 +49,22 @@ def number_batches(
         numbers, epochs = positions % num_examples, positions // num_examples
         if not shuffle:
             return numbers
-        # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
-        seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
-        return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)
+        return _shuffled_numbers(numbers, epochs, num_examples, seed)
 
     left = max(total - start, 0)
-    batches = tf.data.Dataset.range(left // batch_size if drop_remainder else -(-left // batch_size)).map(numbers_of)
+    if not drop_remainder:
+        left += batch_size - 1  # rounds up
+    batches = tf.data.Dataset.range(left // batch_size).map(numbers_of)
     if num_epochs is None and num_examples:
         batches = batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     return batches
+
+
+def _shuffled_numbers(numbers: tf.Tensor, epochs: tf.Tensor, num_examples: int, seed: int | None) -> tf.Tensor:
+    """Returns the numbers of the examples that are at the places `numbers` of their `epochs`."""
+    # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
+    seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
+    return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)
 
 
 def shuffled(
@@ -85,8 +93,9 @@ def shuffled(
 def draw_seed() -> int:
     """Returns a random int from 1 to 2**31 - 1; with TensorFlow's global seed set, the same in every program run."""
     global_seed, op_seed = tf.compat.v1.random.get_seed(None)
-    source = random if op_seed is None else random.Random(f"{global_seed} {op_seed}")
-    return source.randrange(1, 2**31)
+    if op_seed is None:
+        return random.randrange(1, 2**31)
+    return random.Random(f"{global_seed} {op_seed}").randrange(1, 2**31)
 
 
 def share_of_pipeline(examples: int, input_context: tf.distribute.InputContext) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import tensorflow as tf
 
 from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.input_fns.returned import as_tuple
 
 
 @runtime_checkable
@@ -91,8 +92,7 @@ def changed(batches: tf.data.Dataset, change: Callable[[tuple, tf.Tensor], tuple
     """Returns the dataset `batches` with each batch changed, by random numbers of its own."""
     seed = draw_seed()
     return batches.enumerate().map(
-        lambda number, batch: change(batch if isinstance(batch, tuple) else (batch,), tf.stack([seed, number])),
-        num_parallel_calls=tf.data.AUTOTUNE,
+        lambda number, batch: change(as_tuple(batch), tf.stack([seed, number])), num_parallel_calls=tf.data.AUTOTUNE
     )
 
 

@@ -22,8 +22,7 @@ _OUTSIDE = "dataset: .* was created in|EagerTensor|Eager-defined Tensor|Tensor.o
 def as_pair(batch: Any) -> tuple[Any, Any]:
     """Returns (features, labels) for a batch that an input_fn returns; labels may be None.
 
-    Raises:
-      ValueError: the batch is a tuple or list whose length is not 2.
+    Raises ValueError if the batch is a tuple or list whose length is not 2.
     """
     if not isinstance(batch, (list, tuple)):
         return batch, None
@@ -31,6 +30,11 @@ def as_pair(batch: Any) -> tuple[Any, Any]:
         raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
     features, labels = batch
     return features, labels
+
+
+def as_tuple(batch: Any) -> tuple[Any, ...]:
+    """Returns a dataset's batch, whose features may stand alone, as (features[, labels[, weights]])."""
+    return batch if isinstance(batch, tuple) else (batch,)
 
 
 def are_arrays(result: Any) -> bool:
@@ -43,8 +47,7 @@ def are_arrays(result: Any) -> bool:
 def explaining_outside_data() -> Iterator[None]:
     """Explains TensorFlow's errors if an input_fn that the block calls in a v1 graph uses parts of other graphs.
 
-    Raises:
-      ValueError: the dataset, or an iterator or a table that the input_fn uses, has been created outside of it.
+    Raises ValueError if the dataset, or an iterator or a table that the input_fn uses, has been created outside of it.
     """
     try:
         yield
@@ -70,12 +73,7 @@ def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
     depend on an iterator or a queue never raise it. Hooks may run ops of the graph in that session.
     """
     with tf.Graph().as_default() as graph, explaining_outside_data():
-        result = call_input_fn()
-        if isinstance(result, tf.data.Dataset):
-            iterator = v1.data.make_initializable_iterator(result)
-            v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-            result = iterator.get_next()
-        tensors = tf.nest.map_structure(tf.convert_to_tensor, _element(*as_pair(result)))
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, _element(*as_pair(_tensors(call_input_fn()))))
     signature = tf.nest.map_structure(tf.type_spec_from_value, tensors)
 
     sessions: list[Any] = []
@@ -104,6 +102,15 @@ def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
 
     with eager_mode():
         return tf.data.Dataset.from_generator(batches, output_signature=signature)
+
+
+def _tensors(result: Nest | tf.data.Dataset) -> Nest:
+    """Returns what an input_fn returns in a v1 graph as tensors; a session initializes the iterator of a dataset."""
+    if not isinstance(result, tf.data.Dataset):
+        return result
+    iterator = v1.data.make_initializable_iterator(result)
+    v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+    return iterator.get_next()
 
 
 def _element(features: Nest, labels: Nest | None) -> Nest:

@@ -9,17 +9,12 @@ from estimator_train._engine.keras.protocols import Model
 
 
 class AccumulatedGradients:
-    """The gradients of several batches: `add` takes those of one, `update` applies the mean.
-
-    Attributes:
-      examples: an int64 variable for the number of examples of these batches, over all replicas.
-    """
+    """The gradients of several batches: `add` takes those of one, `update` applies the mean."""
 
     def __init__(self, adapter: Adapter, model: Model) -> None:
-        """`adapter` is the adapter for the model's Keras; see `adapter.Adapter`."""
         self._adapter = adapter
         self._model = model
-        self.examples = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.examples = tf.Variable(0, dtype=tf.int64, trainable=False)  # of these batches, over all replicas
         self._sums: list[tf.Variable] = []  # one for each trainable variable, created by the first step
         self._has_gradient: set[int] = set()  # the positions of the variables that had a gradient in a traced batch
 

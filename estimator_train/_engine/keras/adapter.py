@@ -113,8 +113,7 @@ class Adapter(abc.ABC):
     def scale_loss(self, model: Model) -> None:
         """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
 
-        Raises:
-          UnsuitableError: the optimizer cannot scale it.
+        Raises UnsuitableError if the optimizer cannot scale it.
         """
 
     def lookups(self, model: Model) -> list[Lookup]:
@@ -131,8 +130,7 @@ class Adapter(abc.ABC):
     def recomputing(self, model: Model, strategy: Strategy) -> Model:
         """Returns a model that trains `model`, but computes most activations again in the backward pass.
 
-        Raises:
-          UnsuitableError: the model cannot be taken apart.
+        Raises UnsuitableError if the model cannot be taken apart.
         """
 
     @abc.abstractmethod
@@ -184,12 +182,8 @@ class Adapter(abc.ABC):
     ) -> None:
         """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
-        Args:
-          model: the Keras model.
-          strategy: the strategy in whose scope it was created.
-          element_spec: the `tf.TypeSpec` of the batches of all replicas.
-          data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
-          step: the name of the step.
+        `model` was created in the scope of `strategy`. `element_spec` is the `tf.TypeSpec` of the batches of all
+        replicas, and `data` brings that of one into Keras' form, (features[, labels[, sample weights]]).
         """
 
     @abc.abstractmethod
@@ -282,8 +276,7 @@ class Adapter(abc.ABC):
     def callback_list(self, model: Model, callbacks: list[Any], steps_per_epoch: int | None, epochs: float) -> Any:
         """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
-        Raises:
-          UnsuitableError: one of `callbacks` is from the other Keras.
+        Raises UnsuitableError if one of `callbacks` is from the other Keras.
         """
         for callback in callbacks:
             if not isinstance(callback, self.keras.callbacks.Callback):

@@ -29,8 +29,7 @@ _TF_KERAS = TfKerasAdapter()
 def adapter_of(model: object) -> Adapter:
     """Returns the adapter for a Keras model.
 
-    Raises:
-      ValueError: `model` is not a Keras model, or Keras 3 uses another backend than TensorFlow.
+    Raises ValueError if `model` is not a Keras model, or Keras 3 uses another backend than TensorFlow.
     """
     if isinstance(model, tf_keras.Model):
         return _TF_KERAS
@@ -42,16 +41,13 @@ def adapter_of(model: object) -> Adapter:
 
 def imported_kerases() -> list[ModuleType]:
     """Returns the module `tf_keras` and, if it has been imported, `keras`."""
-    return [tf_keras, *([sys.modules["keras"]] if "keras" in sys.modules else [])]
+    return [keras for keras in (tf_keras, sys.modules.get("keras")) if keras is not None]
 
 
 def model_source(model: Any, custom_objects: CustomObjects | None = None, seed: int | None = None) -> ModelSource:
     """Returns the `ModelSource` for a compiled Keras model or for a function that returns one.
 
-    `ModelSource` describes the arguments.
-
-    Raises:
-      ValueError: see `adapter_of` and `ModelSource`.
+    `ModelSource` describes the arguments. Raises ValueError; see `adapter_of` and `ModelSource`.
     """
     with eager_classes(), eager_mode():
         if isinstance(model, tuple(keras.Model for keras in imported_kerases())) or not callable(model):

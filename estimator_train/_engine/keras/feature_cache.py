@@ -16,13 +16,14 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
-from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
+from estimator_train._engine.host.array_store import Column, bytes_of, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
+from estimator_train._engine.input_fns.returned import as_tuple
 from estimator_train._engine.keras.protocols import FrozenPart
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import Nest, Params, Strategy
@@ -42,9 +43,7 @@ class FeatureBatches:
     Follows the protocol `input_fns.protocols.StartsAnywhere`.
 
     Attributes:
-      features: the `input_fns.frozen_features.FrozenFeatures`.
       frozen: the part of the model that computes the outputs, created in the scope of `strategy`.
-      strategy: the `tf.distribute.Strategy`.
       held: a dict that keeps the computed outputs between calls.
     """
 
@@ -59,31 +58,36 @@ class FeatureBatches:
     def __call__(
         self, mode: str, params: Params, config: RunConfig, input_context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
-        offered = {"mode": mode, "params": params, "config": config, "input_context": input_context}
-        dataset = call_input_fn(self.features.examples, **offered)
+        dataset = call_input_fn(
+            self.features.examples, mode=mode, params=params, config=config, input_context=input_context
+        )
         spec = getattr(dataset, "element_spec", None)
         if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(spec)):
             raise ValueError(f"frozen_features takes a tf.data.Dataset of batches of dense tensors, got {dataset}")
-        inputs, *rest = _element(spec)
-        place = input_context.input_pipeline_id, input_context.num_input_pipelines
-        identity = (1, self.frozen.fingerprint(), self.features.dtype, place)
-        frozen_id = hashlib.sha256(repr(identity).encode()).hexdigest()
+        inputs, *rest = as_tuple(spec)
+        frozen_id = self._id(input_context)
         if frozen_id not in self.held:
             self.held.clear()
-            local_replicas = self.strategy.num_replicas_in_sync // input_context.num_input_pipelines
-            compute = _compiled(self.frozen, self.strategy, local_replicas, inputs)
+            compute = _compiled(self.frozen, self.strategy, input_context.num_input_pipelines, inputs)
             with tf.device(None):  # input_fns are called on the CPU; these layers may run elsewhere
                 self.held[frozen_id] = columns_of(self.features, dataset, compute, frozen_id)
         columns = self.held[frozen_id]
-        kept = len(columns) - len(tf.nest.flatten(rest))
-        return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
+        kept = tuple(range(len(columns) - len(tf.nest.flatten(rest))))
+        return self.features.batches(columns, (kept, *rest), input_context)
+
+    def _id(self, input_context: tf.distribute.InputContext) -> str:
+        """Returns a hex digest of what the outputs depend on, apart from the examples."""
+        place = input_context.input_pipeline_id, input_context.num_input_pipelines
+        identity = (1, self.frozen.fingerprint(), self.features.dtype, place)
+        return hashlib.sha256(repr(identity).encode()).hexdigest()
 
 
-def _compiled(frozen: FrozenPart, strategy: Strategy, local_replicas: int, spec: Nest) -> _Compute:
+def _compiled(frozen: FrozenPart, strategy: Strategy, processes: int, spec: Nest) -> _Compute:
     """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
 
     Each replica in this process computes its share of the batch. `spec` describes the features.
     """
+    local_replicas = strategy.num_replicas_in_sync // processes
 
     def share(features: Nest) -> Nest:
         """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
@@ -117,11 +121,7 @@ def columns_of(
 ) -> list[np.ndarray]:
     """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
 
-    Args:
-      features: the `input_fns.frozen_features.FrozenFeatures`.
-      dataset: batches of the examples.
-      compute: a function from a batch of features to a list of arrays, the frozen outputs.
-      frozen_id: a str that identifies `compute`, in this process and in later ones.
+    `dataset` has the examples in batches. `frozen_id` identifies `compute`, in this process and in later ones.
     """
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError("frozen_features takes each example once, and the examples' input_fn has no end: num_epochs=1")
@@ -129,8 +129,9 @@ def columns_of(
         store = _Store()
         _fill(store, features, dataset, compute)
         return store.arrays()
-    examples = features.examples
-    fingerprint = examples.fingerprint() if isinstance(examples, HasFingerprint) else None
+    fingerprint = None
+    if isinstance(features.examples, HasFingerprint):
+        fingerprint = features.examples.fingerprint()
     examples_id = fingerprint or _first_example(dataset)
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
     directory = os.path.join(features.directory, name)
@@ -292,7 +293,7 @@ class _Filling:
 
     def add(self, batch: Nest) -> bool:
         """Adds the rows of a batch that the store lacks; returns False if its rows belong to other examples."""
-        inputs, *rest = _element(batch)
+        inputs, *rest = as_tuple(batch)
         leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
         self._digests = self._digests or [hashlib.sha256() for _ in leaves]
         known = min(max(self.kept - self.seen, 0), len(leaves[0]))
@@ -346,10 +347,10 @@ def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
     """Logs the size, raises an error if it does not fit, and returns the progress bar; `at_most` < 0 means unknown."""
     shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
     if at_most < 0:
-        total, size = None, f"{_mb(store.require_room(rows, 1))} per example"
+        total, count, size = None, "the examples", f"{_mb(store.require_room(rows, 1))} per example"
     else:
-        total, size = at_most, _mb(store.require_room(rows, at_most - store.rows))
-    count = "the examples" if total is None else f"at most {total} examples"
+        total, count = at_most, f"at most {at_most} examples"
+        size = _mb(store.require_room(rows, at_most - store.rows))
     log.info("Computing the frozen layers' outputs for %s: with the labels %s each, %s.", count, shapes, size)
     return tqdm.tqdm(desc=f"frozen layers, {size}", total=total, initial=store.rows, unit="example", disable=None)
 
@@ -384,11 +385,6 @@ def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
     return narrowed
 
 
-def _element(batch: Nest) -> tuple:
-    """Returns a tuple of the features and, if there are any, labels and sample weights."""
-    return batch if isinstance(batch, tuple) else (batch,)
-
-
 def _first_example(dataset: tf.data.Dataset) -> str:
     for batch in iterate(dataset):
         leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
@@ -401,7 +397,7 @@ def _first_example(dataset: tf.data.Dataset) -> str:
 def _update(digests: list[Any], leaves: list[np.ndarray], rows: slice) -> None:
     """Adds the rows to the digests, one for each leaf; the result does not depend on how rows are batched."""
     for digest, leaf in zip(digests, leaves, strict=True):
-        digest.update(repr(leaf[rows].tolist()).encode() if leaf.dtype.hasobject else leaf[rows].tobytes())
+        digest.update(bytes_of(leaf[rows]))
 
 
 def _hex(digests: list[Any]) -> str:

@@ -16,9 +16,7 @@ class Hyperparameters:
     """The hyperparameters of a model's optimizer that are variables, such as its learning rate.
 
     They are saved separately from the model, so that a model that loads the weights keeps its compiled learning rate.
-
-    Attributes:
-      saved: dict of names to additional values for a `tf.train.Checkpoint` of the model's training.
+    `saved` is a dict of names to additional values for a `tf.train.Checkpoint` of the model's training.
     """
 
     def __init__(self, variables: dict[str, tf.Variable]) -> None:
@@ -51,10 +49,10 @@ class Hyperparameters:
         `besides` has the entries of `saved` that the checkpoint has. Checkpoints of earlier versions have the values
         only in the optimizer.
         """
-        is_saved = besides.keys() >= self.saved.keys()
         with contextlib.ExitStack() as stack:
-            for holder in () if is_saved else self._holders:
-                stack.enter_context(private_tensorflow.taking_all_of_checkpoints(holder))
+            if not besides.keys() >= self.saved.keys():
+                for holder in self._holders:
+                    stack.enter_context(private_tensorflow.taking_all_of_checkpoints(holder))
             yield
         for name, value in self._compiled.items():
             before = float(self._compiled_before[name].numpy())

@@ -29,10 +29,7 @@ Carried: TypeAlias = tuple[tf.Tensor, Nest, tf.Tensor, "_Totals"]
 class Loop:
     """Runs the steps of a `StepProgram` over the replicas of a strategy, compiled for the dataset of an iterator.
 
-    Args:
-      program: the `step_programs.StepProgram`.
-      strategy: the `tf.distribute.Strategy` in whose scope the program's model was created.
-      global_step: an int64 variable that counts the steps, or None.
+    The program's model was created in the scope of `strategy`. `global_step`, an int64 variable or None, counts steps.
     """
 
     _counts_on_host = False  # whether a call counts and decides on the host, wherever the model is
@@ -325,21 +322,7 @@ class DevicesLoop(Loop):
 
     def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
-
-        def take(done: tf.Tensor, batches: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
-            with tf.control_dependencies([totals.now]):
-                more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
-            with tf.control_dependencies([more]):
-                arrived = tf.timestamp()
-            agreed = []
-            if self._trains_with_others:
-                is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
-                more, examples, wished = self._agree(more, batch, wishes * is_first)
-                saves += wished
-                agreed = [examples]
-            more = self._counted(more)
-            taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
-            return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
+        take = functools.partial(self._take, iterator, wishes)
 
         def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
             if per_step == 1:
@@ -360,6 +343,31 @@ class DevicesLoop(Loop):
             lambda more, *_: more, step, (may_start(none, begun), none, none, totals)
         )
         return done, totals.examples, totals.seconds, saves
+
+    def _take(
+        self,
+        iterator: BatchIterator,
+        wishes: tf.Tensor,
+        done: tf.Tensor,
+        batches: tf.Tensor,
+        saves: tf.Tensor,
+        totals: _Totals,
+    ) -> Carried:
+        """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it."""
+        with tf.control_dependencies([totals.now]):
+            more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
+        with tf.control_dependencies([more]):
+            arrived = tf.timestamp()
+        agreed = []
+        if self._trains_with_others:
+            is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
+            more, examples, wished = self._agree(more, batch, wishes * is_first)
+            saves += wished
+            agreed = [examples]
+        more = self._counted(more)
+        none = tf.constant(0, tf.int64)
+        taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
+        return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
 
 class _Totals(NamedTuple):

@@ -17,6 +17,7 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.keras import step_programs
 from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
@@ -25,13 +26,6 @@ from estimator_train._engine.keras.protocols import Logs
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
 from estimator_train._engine.keras.source import ModelSource
-from estimator_train._engine.keras.step_programs import (
-    EvaluationProgram,
-    PredictionProgram,
-    StepProgram,
-    TrainingProgram,
-    predict,
-)
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, metrics_of
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
@@ -106,19 +100,15 @@ class KerasModel(PreparedModel):
         last_step: int | None,
         hooks: Sequence[SessionRunHook] = (),
     ) -> Run:
-        trains = mode == ModeKeys.TRAIN
-        epoch_hooks = [hook for hook in hooks if trains and isinstance(hook, EpochHook)]
-        if trains:
-            _check_training(config, epoch_hooks)
-            _LAST_TRAINED.replace(config.model_dir, self)
         with contextlib.ExitStack() as stack:
+            if mode == ModeKeys.TRAIN:
+                self._begin_training(config, hooks)
             with eager_classes(), eager_mode():
-                if trains and config.tf_random_seed is not None:
-                    tf.random.set_seed(config.tf_random_seed)
                 state = stack.enter_context(self._state(mode, config, checkpoint_path))
                 program, input_fn = self._program(mode, state, input_fn, config, hooks)
-                for hook in epoch_hooks:
-                    hook.attach(state.model, program.model.reset_metrics, config)
+                for hook in hooks:
+                    if program.trains and isinstance(hook, EpochHook):
+                        hook.attach(state.model, program.model.reset_metrics, config)
                 make_dataset = functools.partial(_dataset_for, state, input_fn, mode=mode, config=config, params=params)
                 restored = self._restored(state, checkpoint_path)
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
@@ -129,6 +119,24 @@ class KerasModel(PreparedModel):
             give_back = stack.pop_all().close
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
+    def _begin_training(self, config: RunConfig, hooks: Sequence[SessionRunHook]) -> None:
+        """Raises ValueError if a Keras model cannot be trained in the processes of `config`; sets the seed."""
+        spans_workers = synchronous.spans_workers(config.train_distribute)
+        if config.num_worker_replicas > 1 and not spans_workers:
+            raise ValueError(
+                f"TF_CONFIG names {config.num_worker_replicas} workers; pass a "
+                "tf.distribute.MultiWorkerMirroredStrategy to RunConfig as train_distribute, or unset TF_CONFIG."
+            )
+        if spans_workers and any(isinstance(hook, EpochHook) for hook in hooks):
+            raise ValueError(
+                "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains "
+                "in several; use SessionRunHooks or MirroredStrategy."
+            )
+        _LAST_TRAINED.replace(config.model_dir, self)
+        if config.tf_random_seed is not None:
+            with eager_mode():
+                tf.random.set_seed(config.tf_random_seed)
+
     def predict_functions(
         self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
     ) -> Callable:
@@ -137,7 +145,7 @@ class KerasModel(PreparedModel):
             _check_scope(None)
             state = self._new_state(EvaluationState, None, config)
             state.restore_early(checkpoint_path, self._just_trained(checkpoint_path))
-        program = PredictionProgram(state.adapter, state.model, None)
+        program = step_programs.PredictionProgram(state.adapter, state.model, None)
 
         def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
             with eager_classes():
@@ -169,26 +177,33 @@ class KerasModel(PreparedModel):
             raise ValueError(
                 f"A Keras model can only be exported for {ModeKeys.PREDICT!r}, given: {list(receiver_fns)}."
             )
+        receiver_fn = receiver_fns[ModeKeys.PREDICT]
         with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, config, checkpoint_path) as state:
-
-            def predictions_of(features: Nest) -> dict[str, Nest]:
-                return predict(state.adapter, state.model, state.model.predict_step, features)
-
-            # A custom gradient is saved with the tensors that it captures from its own function.
-            traced = tf.function(predictions_of, autograph=False)
-
-            def serve(features: Nest) -> dict[str, ExportOutput]:
-                predictions = traced(features)
-                outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
-                return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
-
-            receiver_fn = receiver_fns[ModeKeys.PREDICT]
+            predictions_of, serve = self._serving(state)
             with self._restored(state, checkpoint_path):
                 if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
                     build = tf.function(lambda: predictions_of(receiver_fn().features), autograph=False)
                     with BUILDING:
                         build.get_concrete_function()
             write_saved_model(state.root, serve, receiver_fn, directory, as_text)
+
+    def _serving(
+        self, state: ModelState
+    ) -> tuple[Callable[[Nest], dict[str, Nest]], Callable[[Nest], dict[str, ExportOutput]]]:
+        """Returns two functions of a batch of features, which return its predictions and its export outputs."""
+
+        def predictions_of(features: Nest) -> dict[str, Nest]:
+            return step_programs.predict(state.adapter, state.model, state.model.predict_step, features)
+
+        # A custom gradient is saved with the tensors that it captures from its own function.
+        traced = tf.function(predictions_of, autograph=False)
+
+        def serve(features: Nest) -> dict[str, ExportOutput]:
+            predictions = traced(features)
+            outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
+            return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
+
+        return predictions_of, serve
 
     def free_states(self) -> None:
         """Frees the memory of all copies that no run uses; the next run starts from its checkpoint with a new one."""
@@ -205,7 +220,9 @@ class KerasModel(PreparedModel):
 
     def _just_trained(self, path: str | None) -> ModelState | None:
         """Returns the state of the training that has just saved the checkpoint at `path` and waits, or None."""
-        return self._trained if self._just_saved == (path, threading.get_ident()) else None
+        if self._just_saved != (path, threading.get_ident()):
+            return None
+        return self._trained
 
     def _restored(self, state: ModelState, path: str | None) -> contextlib.AbstractContextManager[None]:
         """See `ModelState.restored`."""
@@ -242,26 +259,25 @@ class KerasModel(PreparedModel):
 
     def _program(
         self, mode: str, state: Any, input_fn: Callable, config: RunConfig, hooks: Sequence[SessionRunHook]
-    ) -> tuple[StepProgram, Callable]:
+    ) -> tuple[step_programs.StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
         model, input_fn = state.fed_by(input_fn)
         _, preprocess = on_host_and_device(input_fn)
+        parts = state.adapter, model, preprocess
+        replicas = state.strategy.num_replicas_in_sync
         if mode == ModeKeys.PREDICT:
-            return PredictionProgram(state.adapter, model, preprocess), input_fn
+            return step_programs.PredictionProgram(*parts), input_fn
         if mode == ModeKeys.EVAL:
-            parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
-            taken, replicas = tuple(sorted(parts)), state.strategy.num_replicas_in_sync
-            return EvaluationProgram(state.adapter, model, preprocess, self._rename, taken, replicas), input_fn
-        program = TrainingProgram(
-            state.adapter,
-            model,
-            preprocess,
+            taken = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
+            return step_programs.EvaluationProgram(*parts, self._rename, tuple(sorted(taken)), replicas), input_fn
+        program = step_programs.TrainingProgram(
+            *parts,
             self._rename,
             state.trained_examples,
             state.draws,
             jit_compile=config.jit_compile,
-            replicas=state.strategy.num_replicas_in_sync,
+            replicas=replicas,
             accumulate_steps=config.accumulate_steps,
             has_epochs=any(isinstance(hook, EpochHook) for hook in hooks),
             changes=changes,
@@ -272,7 +288,7 @@ class KerasModel(PreparedModel):
     def _hook_graph(
         self,
         state: ModelState,
-        program: StepProgram,
+        program: step_programs.StepProgram,
         steps: StepRunner,
         config: RunConfig,
         hooks: Sequence[SessionRunHook],
@@ -311,21 +327,6 @@ class KerasModel(PreparedModel):
 def _dataset_for(state: ModelState, input_fn: Callable, **offered: object) -> tf.distribute.DistributedDataset:
     """Returns the data of a run, distributed to the replicas of `state`, from the position of its training."""
     return distributed_dataset(state.strategy, input_fn, state.input_position(), **offered)
-
-
-def _check_training(config: RunConfig, epoch_hooks: Sequence[EpochHook]) -> None:
-    """Raises ValueError if a Keras model cannot be trained in the processes of `config`."""
-    spans_workers = synchronous.spans_workers(config.train_distribute)
-    if config.num_worker_replicas > 1 and not spans_workers:
-        raise ValueError(
-            f"TF_CONFIG names {config.num_worker_replicas} workers; pass a "
-            "tf.distribute.MultiWorkerMirroredStrategy to RunConfig as train_distribute, or unset TF_CONFIG."
-        )
-    if epoch_hooks and spans_workers:
-        raise ValueError(
-            "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains "
-            "in several; use SessionRunHooks or MirroredStrategy."
-        )
 
 
 def _strategy(mode: str, config: RunConfig) -> Strategy | None:

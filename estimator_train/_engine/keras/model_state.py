@@ -46,14 +46,8 @@ _TRAINED = "trained"  # the variables have been trained since the last checkpoin
 class ModelState:
     """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program.
 
-    Attributes:
-      strategy: the `tf.distribute.Strategy`.
-      adapter: the adapter for the model's Keras.
-      model: the copy.
-      global_step: an int64 variable.
-      checkpoint: the `tf.train.Checkpoint` that saves the state.
-
-    `TrainingState` and `EvaluationState` derive from it.
+    Its attributes are `strategy`, `adapter`, that of the model's Keras, `model`, the copy, `global_step`, an int64
+    variable, and the `checkpoint` that saves the state. `TrainingState` and `EvaluationState` derive from it.
     """
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
@@ -273,10 +267,8 @@ class EvaluationState(ModelState):
 class TrainingState(ModelState):
     """A state that trains.
 
-    Attributes:
-      trained_examples, input_seed: int64 variables, the position of training in its input: the number of examples
-        trained on, and the seed of the order if the input_fn has none.
-      draws: the `StepDraws` of the model's layers.
+    `trained_examples` and `input_seed`, int64 variables, are the position of training in its input: the number of
+    examples trained on, and the seed of the order if the input_fn has none. `draws` are those of the model's layers.
     """
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
@@ -287,9 +279,8 @@ class TrainingState(ModelState):
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
         self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
-        self._features: weakref.WeakKeyDictionary[FrozenFeatures, dict] = (
-            weakref.WeakKeyDictionary()
-        )  # the frozen part's outputs by input_fn
+        # The frozen part's outputs, by input_fn.
+        self._features: weakref.WeakKeyDictionary[FrozenFeatures, dict] = weakref.WeakKeyDictionary()
         self._lacks_position = False  # whether the checkpoint does not have it
         self._make_checkpoint()
 
@@ -315,7 +306,9 @@ class TrainingState(ModelState):
             frozen, trained = self._frozen_and_trained
             held = self._features.setdefault(input_fn, {})
             return trained, FeatureBatches(input_fn, frozen, self.strategy, held)
-        return (self._recomputing if self._config.recompute else self.model), input_fn
+        if self._config.recompute:
+            return self._recomputing, input_fn
+        return self.model, input_fn
 
     @functools.cached_property
     def _recomputing(self) -> Model:

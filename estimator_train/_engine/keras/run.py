@@ -49,13 +49,10 @@ class StepRunner:
         """Traces the steps without running them.
 
         Args:
-          state: the `ModelState`.
-          program: the `step_programs.StepProgram` of the state's model or a part of it.
+          state: the `ModelState`; `program` is for its model, or for a part of it.
           make_dataset: function that returns the distributed dataset, starting at the state's position.
-          config: the `RunConfig`.
           restored: what `ModelState.restored` returns for the run's checkpoint.
           last_step: the global step at which training ends, or None.
-          hooks: those of the run's user.
         """
         self._state = state
         self._program = program
@@ -180,8 +177,8 @@ class StepRunner:
             (config.log_step_count_steps, 1),
         )
         has_log_lines = is_automatic or not self._epoch_hooks
-        for every, first in logged if has_log_lines else ():
-            if every:
+        for every, first in logged:
+            if every and has_log_lines:
                 counts.append(int(every) - (done - first) % int(every))
         seconds = max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
         return math.ceil(min(*counts, _MANY)), seconds

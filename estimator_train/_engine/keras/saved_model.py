@@ -36,7 +36,6 @@ def write_saved_model(
       model_root: the trackable object with all of the model's variables and tables.
       serve: function of the receiver's features that returns a dict of signature names to `export.ExportOutput`.
       receiver_fn: function without arguments that returns an `export.ServingInputReceiver`; may use v1 placeholders.
-      directory: the directory to write to.
       as_text: whether to write saved_model.pbtxt instead of saved_model.pb.
     """
     defs = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterable
 
@@ -24,13 +25,7 @@ class ModelSource:
     """Makes copies of a compiled Keras model with the state that the model had when it was passed in.
 
     The given model is read once and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept in
-    memory.
-
-    Attributes:
-      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
-
-    Raises:
-      ValueError: the model is not compiled, or cannot be copied.
+    memory. Raises ValueError if the model is not compiled, or cannot be copied.
     """
 
     def __init__(
@@ -45,8 +40,6 @@ class ModelSource:
         """Reads the state of `given`.
 
         Args:
-          adapter: the adapter for the model's Keras.
-          given: a compiled Keras model.
           build: the function that returned it; None clones the model.
           custom_objects: dict of names to custom classes and functions.
           clone_layer: function that makes a copy's layer from a layer of `given`; None copies it, on its device.
@@ -69,11 +62,9 @@ class ModelSource:
         if build is None:
             # Copies are made from a copy made now, so that later changes of the user's model have no effect.
             template = self._with_state(lambda: adapter.clone(given, custom_objects, clone_layer))
-            self._build = lambda precision: adapter.clone(
-                template, custom_objects, precision and adapter.clone_layer_with(template, precision)
-            )
+            self._build = functools.partial(_cloned, adapter, template, custom_objects)
         else:
-            self._build = lambda precision: adapter.build_with_precision(build, precision)
+            self._build = functools.partial(adapter.build_with_precision, build)
 
     def copy(self, strategy: Strategy, precision: str | None = None) -> Model:
         """Returns a compiled copy with its own variables, created in the scope of `strategy`.
@@ -93,8 +84,7 @@ class ModelSource:
     def take_weights(self, path: str) -> None:
         """Replaces the weights that the checkpoint at prefix `path` has, and logs which ones it lacks.
 
-        Raises:
-          CheckpointError: see `object_based.take_weights`.
+        Raises CheckpointError; see `object_based.take_weights`.
         """
         parts = self.adapter.saved_parts(self.copy(tf.distribute.get_strategy()))
         differences = object_based.take_weights(parts, path)
@@ -138,6 +128,11 @@ class ModelSource:
             ) from error
         self.adapter.finalize_state(model)
         return model
+
+
+def _cloned(adapter: Adapter, model: Model, custom_objects: CustomObjects | None, precision: str | None) -> Model:
+    clone_layer = adapter.clone_layer_with(model, precision) if precision else None
+    return adapter.clone(model, custom_objects, clone_layer)
 
 
 def _vocabulary(layer: Lookup) -> tuple[list[str | int], np.ndarray | None]:

@@ -13,9 +13,8 @@ class StepDraws:
     The layers of Keras 3 need no more than this, because checkpoints contain the state of their random generators;
     `tf_keras.layer_draws.LayerDraws` serves those of tf_keras.
 
-    Args:
-      trained_examples: an int64 variable that counts the examples of all replicas.
-      run_seed: an int64 variable, the seed of the run's random changes.
+    `trained_examples`, an int64 variable, counts the examples of all replicas; `run_seed`, another, is the seed of the
+    run's random changes.
     """
 
     def __init__(self, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
+from estimator_train._engine.input_fns.returned import as_tuple
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
@@ -28,8 +29,7 @@ class StepProgram:
     outside of any trace: the loop is traced without AutoGraph, which must be on when a model's step is compiled.
 
     Attributes:
-      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
-      model: the Keras model.
+      adapter, model: the Keras model, and the adapter for its Keras.
       preprocess: function that each replica first applies to the features of a batch, or None.
       mode: the mode of its EstimatorSpec, one of `ModeKeys`.
       trains: whether its steps change the model.
@@ -67,6 +67,8 @@ class StepProgram:
 
         `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
         """
+        if self.keras_step is not None:
+            self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         """Runs one step on a replica with its batch; every program implements it.
@@ -104,14 +106,16 @@ class StepProgram:
                 f"Target data is missing: the model was compiled with loss={self.model.loss}, but the input_fn gives "
                 "features only; let it give (features, labels)."
             )
-        return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
+        if isinstance(batch, tuple) or len(parts) > 1:
+            return parts
+        return parts[0]
 
     def _parts(self, batch: Nest) -> tuple[Nest, ...]:
         """Returns a tuple of the features and, if present, the labels and sample weights.
 
         In tf.estimator, sample weights were part of the features.
         """
-        features, *rest = batch if isinstance(batch, tuple) else (batch,)
+        features, *rest = as_tuple(batch)
         if self.preprocess is not None:
             features = self.preprocess(features)
         if isinstance(features, dict) and features.keys() == {"features", "sample_weights"} and len(rest) < 2:
@@ -132,7 +136,6 @@ class TrainingProgram(StepProgram):
       accumulate_steps: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
-      keeps_each_step: see `StepProgram`.
     """
 
     rename: Callable
@@ -152,7 +155,10 @@ class TrainingProgram(StepProgram):
 
     def __post_init__(self) -> None:
         adapter, model, accumulates = self.adapter, self.model, self.accumulate_steps > 1
-        self._accumulated = AccumulatedGradients(adapter, model) if accumulates else None
+        self._accumulated = None
+        if accumulates:
+            self._needs_own_step("accumulate_steps", "accumulate there, or leave out accumulate_steps")
+            self._accumulated = AccumulatedGradients(adapter, model)
         by_xla = self.jit_compile or model.jit_compile
         # Replicas have to reduce gradients and metrics between them, which a compiled function cannot do on CPUs, nor
         # over workers. So XLA compiles what comes before on each replica, forward and backward pass.
@@ -163,26 +169,34 @@ class TrainingProgram(StepProgram):
             setting = f"jit_compile on {self.replicas} replicas"
             self._needs_own_step(setting, "train on one replica, or leave out jit_compile")
 
-        def begun_gradients(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
+        def whole_step(data: Nest, position: tf.Tensor) -> Logs:
+            self.draws.begin(position)
+            return model.train_step(data)
+
+        step: Callable[[Nest, tf.Tensor], Logs] = whole_step
+        if accumulates or passes_by_xla:
+            step = self._step_in_parts(passes_by_xla)
+        self._train_step = _compiled(step, by_xla and not passes_by_xla)
+
+    def _step_in_parts(self, passes_by_xla: bool) -> Callable[[Nest, tf.Tensor], Logs]:
+        """Returns a step that takes the gradients apart from what uses them, and may compile the former with XLA."""
+        adapter, model = self.adapter, self.model
+
+        def gradients(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
             self.draws.begin(position)
             return adapter.gradients(model, data)
 
-        gradients = _gradients_by_xla(begun_gradients) if passes_by_xla else begun_gradients
+        gradients_of = _gradients_by_xla(gradients) if passes_by_xla else gradients
 
-        def step_in_parts(data: Nest, position: tf.Tensor) -> Logs:
-            found, predictions = gradients(data, position)
+        def step(data: Nest, position: tf.Tensor) -> Logs:
+            found, predictions = gradients_of(data, position)
             if self._accumulated is None:
                 adapter.apply_gradients(model, found)
             else:
                 self._accumulated.add(found)
             return adapter.metrics(model, data, predictions)
 
-        def whole_step(data: Nest, position: tf.Tensor) -> Logs:
-            self.draws.begin(position)
-            return model.train_step(data)
-
-        step = step_in_parts if accumulates or passes_by_xla else whole_step
-        self._train_step = _compiled(step, by_xla and not passes_by_xla)
+        return step
 
     def _needs_own_step(self, setting: str, mend: str) -> None:
         if not self.adapter.is_own_step(self.model, "train_step"):
@@ -203,9 +217,6 @@ class TrainingProgram(StepProgram):
         if self.has_epochs:
             hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
         return EstimatorSpec(self.mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
-
-    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
-        self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         resets = self._accumulated is None and not self.has_epochs  # otherwise the values would be running means
@@ -243,7 +254,9 @@ class TrainingProgram(StepProgram):
     # Checkpoints have the trained examples. A signal may save one inside a step, whose batches are then read again.
 
     def add_examples(self, examples: tf.Tensor) -> None:
-        counter = self.trained_examples if self._accumulated is None else self._accumulated.examples
+        counter = self.trained_examples
+        if self._accumulated is not None:
+            counter = self._accumulated.examples
         counter.assign_add(examples)
 
     def end_step(self) -> None:
@@ -269,10 +282,7 @@ class TrainingProgram(StepProgram):
 class EvaluationProgram(StepProgram):
     """Runs `model.test_step`. The values cover all examples since `reset`.
 
-    Attributes:
-      rename: see `TrainingProgram`.
-      parts: which of "features", "labels" and "predictions" metric functions take; each step returns them.
-      replicas: see `TrainingProgram`.
+    `parts` says which of "features", "labels" and "predictions" metric functions take; each step returns them.
     """
 
     rename: Callable
@@ -297,13 +307,10 @@ class EvaluationProgram(StepProgram):
         metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
         return EstimatorSpec(self.mode, loss=_loss(hook_graph), eval_metric_ops=metrics, scaffold=scaffold)
 
-    def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
-        self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
-
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         data = self._data(batch)
-        features, *rest = data if isinstance(data, tuple) else (data,)
-        outputs = {"features": features, "labels": rest[0] if rest else None}
+        features, labels, *_ = *as_tuple(data), None
+        outputs = {"features": features, "labels": labels}
         if self._gives_predictions:
             logs, predictions = self._test_step(data)
             outputs["predictions"] = _by_output_name(self.adapter, self.model, predictions)
@@ -367,7 +374,8 @@ def predict(adapter: Adapter, model: Model, predict_step: Callable[[Nest], Nest]
 def _by_output_name(adapter: Adapter, model: Model, predictions: Nest) -> dict[str, Nest]:
     if isinstance(predictions, dict):
         return predictions
-    predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
+    if not isinstance(predictions, (list, tuple)):
+        predictions = [predictions]
     names = adapter.output_names(model) or [f"output_{index}" for index, _ in enumerate(predictions, 1)]
     return dict(zip(names, predictions, strict=True))
 

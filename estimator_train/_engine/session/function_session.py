@@ -30,8 +30,7 @@ class HookGraph:
     """The v1 graph that hooks see in a run of tf.function steps.
 
     Attributes:
-      graph: the `tf.Graph`.
-      global_step: its global step variable, an int64 scalar.
+      global_step: the graph's global step variable, an int64 scalar.
       global_step_read: the tensor that TensorFlow's hooks fetch for the global step.
       step_op: an op that represents one step.
       values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
@@ -39,12 +38,7 @@ class HookGraph:
     """
 
     def __init__(self, specs: dict[str, tf.TypeSpec], model: ModelVariables | None = None) -> None:
-        """Creates the graph.
-
-        Args:
-          specs: dict of value names to `tf.TypeSpec`.
-          model: the model's variables, or None if hooks do not see them.
-        """
+        """`specs` has the types of the values by name; `model` is None if hooks do not see the model's variables."""
         self.graph = LazyGraph()
         with self.graph.as_default():
             self.global_step = v1.train.create_global_step()
@@ -80,10 +74,7 @@ class HookGraph:
 class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
     """Creates FunctionSessions for a MonitoredSession.
 
-    Args:
-      scaffold: the `tf.compat.v1.train.Scaffold` of the hook graph.
-      hook_graph, steps, triggers: as for `FunctionSession`.
-      is_restored: whether the steps start from a checkpoint, so that initializers of variables do not count.
+    `is_restored`: whether the steps start from a checkpoint, so that initializers of variables do not count.
     """
 
     def __init__(

@@ -24,8 +24,7 @@ class ModelVariables(Protocol):
     def variable_specs(self) -> dict[str, tuple[tf.TensorSpec, bool]]:
         """Returns a dict of the variables' names to (type, whether the model trains the variable).
 
-        Raises:
-          ValueError: Hooks cannot use the variables.
+        Raises ValueError if hooks cannot use the variables.
         """
 
     def variable_values(self, names: Iterable[str]) -> list[np.ndarray]:

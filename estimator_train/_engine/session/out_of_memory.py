@@ -75,8 +75,10 @@ class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
 def _fault(message: str) -> str:
     node = _NODE.search(message)
     tensor = _TENSOR.search(message)
-    # XLA and device libraries report a number of bytes at most.
-    shape, dtype, device = tensor.groups() if tensor else ("", "", "a device")
-    what = f" {dtype} [{shape}]" if tensor else ""
-    where = f" of {node.group(1)}" if node else ""
-    return f"{device} is out of memory for the tensor{what}{where}."
+    device, what = "a device", ""  # XLA and device libraries report a number of bytes at most
+    if tensor:
+        shape, dtype, device = tensor.groups()
+        what = f" {dtype} [{shape}]"
+    if node:
+        what += f" of {node.group(1)}"
+    return f"{device} is out of memory for the tensor{what}."

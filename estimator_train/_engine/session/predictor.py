@@ -95,7 +95,9 @@ def _as_arrays(features: Nest) -> Nest:
         return {name: _as_arrays(part) for name, part in features.items()}
     if isinstance(features, tuple):
         return tuple(map(_as_arrays, features))
-    return features if isinstance(features, np.ndarray) or tf.is_tensor(features) else tf.convert_to_tensor(features)
+    if isinstance(features, np.ndarray) or tf.is_tensor(features):
+        return features
+    return tf.convert_to_tensor(features)
 
 
 def _kind(features: Nest) -> Hashable:

@@ -186,7 +186,9 @@ class Keras3Adapter(Adapter):
                 return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
             if id(metric) not in results:
                 results[id(metric)] = metric.result()
-            return results[id(metric)] if key is None else results[id(metric)][key]
+            if key is None:
+                return results[id(metric)]
+            return results[id(metric)][key]
 
         return {name: reduced(value) for name, value in logs.items()}, *others
 
@@ -212,7 +214,9 @@ class Keras3Adapter(Adapter):
         rate = private_keras3.learning_rate_or_schedule(optimizer)
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             rate = rate(optimizer.iterations - 1)
-        return tf.cast(rate() if callable(rate) else rate, tf.float32)
+        if callable(rate):
+            rate = rate()
+        return tf.cast(rate, tf.float32)
 
     def reset_states(self, model: Model) -> None:
         for layer in all_layers(model):
@@ -262,8 +266,9 @@ def _tree(model: Model) -> tf.Module:
         if isinstance(part, (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)):
             return part
         if id(part) not in nodes:
-            is_optimizer = isinstance(part, keras.optimizers.Optimizer)
-            children = _parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
+            children = tf.train.TrackableView.children(part)
+            if isinstance(part, keras.optimizers.Optimizer):
+                children = _parts_of_optimizer(part)
             alive.append(children)  # the id of a deleted object may be reused
             node = nodes[id(part)] = tf.Module()
             for name, child in children.items():

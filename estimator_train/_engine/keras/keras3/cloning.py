@@ -195,6 +195,7 @@ def _mixed(config: Any, precision: str) -> Any:
     if not isinstance(config, dict) or config.get("class_name") == "InputLayer":
         return config
     if config.get("class_name") == "DTypePolicy":
-        is_float32 = config["config"]["name"] == "float32"
-        return config | {"config": config["config"] | {"name": f"mixed_{precision}"}} if is_float32 else config
+        if config["config"]["name"] != "float32":
+            return config
+        return config | {"config": config["config"] | {"name": f"mixed_{precision}"}}
     return {key: _mixed(value, precision) for key, value in config.items()}

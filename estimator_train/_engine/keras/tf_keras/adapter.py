@@ -114,7 +114,9 @@ class TfKerasAdapter(Adapter):
     # Steps
 
     def inputs(self, model: Model) -> dict[str, Any]:
-        return dict(zip(model.input_names, model.inputs, strict=True)) if model.inputs else {}
+        if not model.inputs:
+            return {}
+        return dict(zip(model.input_names, model.inputs, strict=True))
 
     def output_names(self, model: Model) -> list[str] | None:
         return model.output_names
@@ -145,7 +147,9 @@ class TfKerasAdapter(Adapter):
         return model.compute_loss(features, labels, predictions, weights)
 
     def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
-        return model.optimizer.get_scaled_loss(loss) if self.scales_loss(model) else loss
+        if not self.scales_loss(model):
+            return loss
+        return model.optimizer.get_scaled_loss(loss)
 
     def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         if self.scales_loss(model):

@@ -11,7 +11,7 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.keras import private_keras, private_tensorflow
+from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects
 from estimator_train._engine.keras.source import ADVICE
 from estimator_train._engine.keras.tf_keras import graph_mode, placement, private_tf_keras
@@ -56,7 +56,7 @@ def _clone_layers(model: keras.Model, clone_layer: CloneLayer | None) -> keras.M
         return clone
     # Keras clones a subclass of a functional or Sequential model as the base class.
     if isinstance(model, keras.Sequential):
-        inputs = [keras.Input(type_spec=clone.inputs[0].type_spec)] if clone.inputs else []
+        inputs = [keras.Input(type_spec=tensor.type_spec) for tensor in clone.inputs or ()]
         return type(model)([*inputs, *clone.layers], name=model.name)
     _, *parameters = inspect.signature(type(model).__init__).parameters.values()
     if any(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters):
@@ -92,16 +92,15 @@ _NOT_IN_CONFIG = {
 def _copy_arguments(original: object, copy: object) -> None:
     """Copies the arguments that configurations lack to `copy`."""
     for kind, names in _NOT_IN_CONFIG.items():
-        for name in names if isinstance(original, kind) else ():
-            if hasattr(original, name):  # it may be newer than the oldest tf_keras
+        for name in names:
+            if isinstance(original, kind) and hasattr(original, name):  # it may be newer than the oldest tf_keras
                 setattr(copy, name, getattr(original, name))
 
 
 def _copy_the_rest(clone: keras.Model, model: keras.Model) -> None:
     """Copies what configurations lack, and freezes the layers that are frozen in `model`.
 
-    Raises:
-      ValueError: a loss that was added to a layer, or a frozen layer, would be lost.
+    Raises ValueError if a loss that was added to a layer, or a frozen layer, would be lost.
     """
     pairs, seen = [(clone, model)], {id(model)}
     for ours, theirs in pairs:  # parents first, because they also freeze their children
@@ -131,7 +130,7 @@ def _compile_like(clone: keras.Model, model: keras.Model) -> None:
         clone.compile_from_config(model.get_compile_config())
         return
     graph = graph_mode.graph_of(model)
-    arguments = private_keras.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
+    arguments = graph_mode.compile_arguments(model, graph)
     arguments["optimizer"] = tf.nest.map_structure(lambda each: clone_optimizer(each, graph), model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])

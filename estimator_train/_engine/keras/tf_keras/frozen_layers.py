@@ -7,16 +7,8 @@ from collections.abc import Iterable
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.tf_keras.layer_graph import (
-    Call,
-    Segment,
-    SubModel,
-    calls_within,
-    is_masked,
-    needed_calls,
-    outputs_of,
-    side_effects,
-)
+from estimator_train._engine.keras.tf_keras import layer_graph
+from estimator_train._engine.keras.tf_keras.layer_graph import Call, Segment, SubModel
 from estimator_train._engine.keras.tf_keras.recomputation import into_segments
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
@@ -33,33 +25,33 @@ def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tu
       model: a functional or Sequential `tf_keras` model, created in the scope of `strategy`.
       recompute: whether the backward pass of the trained part recomputes activations; see `recomputation`.
 
-    Raises:
-      UnsuitableError: If the model is of a custom class or does not know its input, no frozen layers lead it,
-        frozen layers follow one whose outputs vary, or their outputs are masked.
+    Raises UnsuitableError if the model is of a custom class or does not know its input, no frozen layers lead it,
+    frozen layers follow one whose outputs vary, or their outputs are masked.
     """
     with strategy.scope():
-        calls, outputs = calls_within(model, "frozen_features")
-    effects = side_effects(model, calls, strategy)
+        calls, outputs = layer_graph.calls_within(model, "frozen_features")
+    effects = layer_graph.side_effects(model, calls, strategy)
     frozen, reasons = _leading(model, calls, effects)
     rest = [call for call in calls if call not in frozen]
-    made = _ids(model.inputs) | outputs_of(frozen).keys()
+    made = _ids(model.inputs) | layer_graph.outputs_of(frozen).keys()
     used = [*(tensor for call in rest for tensor in call.keras_inputs), *outputs]
     cut = list({id(tensor): tensor for tensor in used if id(tensor) in made}.values())
-    frozen = needed_calls(frozen, _ids(cut))
+    frozen = layer_graph.needed_calls(frozen, _ids(cut))
     if not any(call.layer.weights for call in frozen):
-        at = f": {reasons[0]}" if reasons else ""
         raise UnsuitableError(
-            f"No frozen layers lead the model {model.name}{at}; set trainable = False on its first layers before "
-            "compile, or train it without frozen_features."
+            f"No frozen layers lead the model {': '.join([model.name, *reasons[:1]])}; set trainable = False on its "
+            "first layers before compile, or train it without frozen_features."
         )
     for tensor in cut:
-        if is_masked(tensor):
+        if layer_graph.is_masked(tensor):
             raise UnsuitableError(
                 f"Layer {tensor.node.layer.name}, the last frozen layer, outputs a mask, which cannot be kept; train "
                 "without frozen_features."
             )
     with strategy.scope():
-        segments = into_segments(rest, outputs, effects) if recompute else [Segment(rest, outputs_of(rest))]
+        segments = [Segment(rest, layer_graph.outputs_of(rest))]
+        if recompute:
+            segments = into_segments(rest, outputs, effects)
         trained = SubModel(model, segments, tf.nest.pack_sequence_as(model.output, outputs), cut)
         trained.compile_as_whole()
         return SubModel(model, [Segment(frozen, _ids(cut))], cut), trained
@@ -86,7 +78,7 @@ def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) ->
             )
         if leads and not is_trained and effect is None:
             frozen.append(call)
-            made |= outputs_of([call]).keys()
+            made |= layer_graph.outputs_of([call]).keys()
             continue
         if leads and effect and (not is_trained or isinstance(call.layer, keras.layers.BatchNormalization)):
             why = f"Layer {call.layer.name} ({type(call.layer).__name__}) {effect}"
@@ -96,7 +88,7 @@ def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) ->
         elif is_trained:
             reason = None
         if reason:
-            after.update(dict.fromkeys(outputs_of([call]), reason))
+            after.update(dict.fromkeys(layer_graph.outputs_of([call]), reason))
     return frozen, reasons
 
 

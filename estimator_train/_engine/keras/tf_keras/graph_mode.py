@@ -45,10 +45,10 @@ def initial_weights(model: keras.Model, custom_objects: CustomObjects | None, se
             return session.run(drawn.weights)
 
 
-def compile_arguments(model: keras.Model) -> dict[str, Any]:
-    """Returns a dict of the model's `compile()` arguments, except the optimizer, for compiling an eager copy."""
+def compile_arguments(model: keras.Model, graph: tf.Graph | None) -> dict[str, Any]:
+    """Returns the model's `compile()` arguments for an eager copy; `graph` is that of `graph_of`."""
     arguments = private_keras.compile_arguments(model)
-    if not private_tensorflow.v2_behavior():
+    if graph is not None and not private_tensorflow.v2_behavior():
         arguments["metrics"] = tf.nest.map_structure(_as_named_by_v1, arguments["metrics"])
     return arguments
 
@@ -63,8 +63,7 @@ def _as_named_by_v1(metric: Any) -> Any:
 def without_graph(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
     """Removes references to a graph from `optimizer`, a copy of a tf.compat.v1 optimizer that was used in the graph.
 
-    Raises:
-      ValueError: one of its settings is a tensor of the graph.
+    Raises ValueError if one of its settings is a tensor of the graph.
     """
     for name, value in vars(optimizer).items():
         if not hasattr(value, "graph"):

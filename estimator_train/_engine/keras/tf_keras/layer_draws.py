@@ -24,10 +24,6 @@ class LayerDraws(StepDraws):
 
     Draws in the body of a `tf.while_loop`, `tf.map_fn` or the like stay Keras' own, because they would repeat in each
     iteration, and so do those in a `tf.function` that the model calls, because it may be called several times.
-
-    Args:
-      model: the Keras model.
-      trained_examples, run_seed: see `StepDraws`.
     """
 
     def __init__(self, model: keras.Model, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:

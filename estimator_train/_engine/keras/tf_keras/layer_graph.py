@@ -13,6 +13,7 @@ import tf_keras as keras
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from estimator_train._engine.checkpoints.object_based import parts_by_key
+from estimator_train._engine.host.array_store import bytes_of
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.remedies import UnsuitableError
@@ -53,8 +54,7 @@ def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[Kera
       model: a functional or Sequential `tf_keras` model; call this in the scope of its strategy.
       option: the setting that needs the calls, for error messages.
 
-    Raises:
-      UnsuitableError: If the model is of a custom class, or does not know its input.
+    Raises UnsuitableError if the model is of a custom class, or does not know its input.
     """
     if not is_functional(model):
         raise UnsuitableError(
@@ -102,7 +102,9 @@ def _call_layers(
     tensors = dict(zip(map(id, model.inputs), inputs, strict=True))
     for call in calls_of(model):
         layer, (args, kwargs) = call.layer, _arguments(call, tensors)
-        inner_training = training if kwargs.get("training") is None else kwargs["training"]
+        inner_training = kwargs.get("training")
+        if inner_training is None:
+            inner_training = training
         if _is_graph(layer) and kwargs.get("mask") is None and len(args) == 1:
             pairs = zip(_in_order(layer, args[0]), layer.inputs, strict=True)
             given = [_conform(*pair, calls) for pair in pairs]
@@ -267,8 +269,9 @@ def _gradients_together(run: Callable) -> Callable:
             found = tape.gradient(results, [*tensors, *variables], upstream)
             if any(gradient is not None for gradient in found):
                 found = tf.tuple(found)
-            to_tensors, to_variables = found[: len(tensors)], found[len(tensors) :]
-            return (to_tensors, to_variables) if variables else to_tensors
+            if not variables:
+                return found
+            return found[: len(tensors)], found[len(tensors) :]
 
         return results, gradients
 
@@ -288,8 +291,9 @@ class SubModel(keras.Model):
         """`outputs`: nested tensors. `inputs`: a list of tensors; None means whatever the whole model accepts."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses in it, in the order that the optimizer expects
-        arrange = keras.Model(whole.input, whole.inputs) if inputs is None else tf.nest.flatten
-        inputs = whole.inputs if inputs is None else inputs
+        arrange = tf.nest.flatten
+        if inputs is None:
+            arrange, inputs = keras.Model(whole.input, whole.inputs), whole.inputs
 
         # This is a closure because Keras would track the variables of layers stored in attributes.
         def run(features: Nest, training: bool | None) -> Nest:
@@ -339,8 +343,7 @@ def _description(calls: list[Call], inputs: list[KerasTensor], outputs: Nest) ->
         described = [type(call.layer).__name__, _without_names(call.layer.get_config()), repr(_arguments(call, names))]
         digest.update(json.dumps(described, sort_keys=True, default=repr).encode())
         for weight in call.layer.get_weights():
-            weight = np.ascontiguousarray(weight)
-            digest.update(repr(weight.tolist()).encode() if weight.dtype.hasobject else weight.tobytes())
+            digest.update(bytes_of(np.ascontiguousarray(weight)))
     digest.update(repr([numbers[id(output)] for output in outputs]).encode())
     return digest.hexdigest()
 
@@ -349,4 +352,6 @@ def _without_names(config: Any) -> Any:
     """Returns the config without names, because Keras numbers the names of layers within a process."""
     if isinstance(config, dict):
         return {key: _without_names(value) for key, value in config.items() if key != "name"}
-    return [_without_names(value) for value in config] if isinstance(config, (list, tuple)) else config
+    if isinstance(config, (list, tuple)):
+        return [_without_names(value) for value in config]
+    return config

@@ -30,8 +30,10 @@ def kept(model: keras.Model) -> CloneLayer | None:
     A layer's device is that of its variables, chosen by `with tf.device(...)` when it was created. Returns None if all
     layers are on one device, because a model built on the CPU, for example, may be trained on a GPU.
     """
+    if not is_graph(model):
+        return None
     places = {}
-    for layer in model.layers if is_graph(model) else ():
+    for layer in model.layers:
         # TensorFlow keeps some variables that are not floating-point on the CPU.
         # A variable in a v1 graph may have no device yet.
         devices = {variable.device for variable in variables(layer) if variable.dtype.is_floating} - {""}
@@ -61,7 +63,9 @@ def variables(layer: keras.layers.Layer) -> list[tf.Variable]:
 
 def short(device: str) -> str:
     """Normalizes the spelling of a device: /job:localhost/replica:0/task:0/device:GPU:1 becomes GPU:1."""
-    spec = tf.DeviceSpec.from_string(device if device.startswith("/") else f"/device:{device}")
+    if not device.startswith("/"):
+        device = f"/device:{device}"
+    spec = tf.DeviceSpec.from_string(device)
     return f"{spec.device_type}:{spec.device_index}"
 
 
@@ -119,7 +123,9 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
                 to_tensors, to_variables = tape.gradient(
                     tf.nest.flatten(outputs), (list(tensors), list(variables)), output_gradients=list(upstream)
                 )
-            return (to_tensors, to_variables) if variables else to_tensors
+            if not variables:
+                return to_tensors
+            return to_tensors, to_variables
 
         return outputs, gradients
 

@@ -9,17 +9,8 @@ from collections.abc import Collection
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.tf_keras.layer_graph import (
-    Call,
-    KerasTensor,
-    Segment,
-    SubModel,
-    calls_within,
-    is_masked,
-    needed_calls,
-    outputs_of,
-    side_effects,
-)
+from estimator_train._engine.keras.tf_keras import layer_graph
+from estimator_train._engine.keras.tf_keras.layer_graph import Call, KerasTensor, Segment, SubModel
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
 
@@ -35,12 +26,11 @@ def recomputing(model: keras.Model, strategy: Strategy) -> SubModel:
     Args:
       model: a compiled functional or Sequential `tf_keras` model, created in the scope of `strategy`.
 
-    Raises:
-      UnsuitableError: If the model is of a custom class, does not know its input, or passes masks on.
+    Raises UnsuitableError if the model is of a custom class, does not know its input, or passes masks on.
     """
     with strategy.scope():
-        calls, outputs = calls_within(model, "recompute")
-    effects = side_effects(model, calls, strategy)
+        calls, outputs = layer_graph.calls_within(model, "recompute")
+    effects = layer_graph.side_effects(model, calls, strategy)
     with strategy.scope():
         segments = into_segments(calls, outputs, effects)
         sub_model = SubModel(model, segments, tf.nest.pack_sequence_as(model.output, outputs))
@@ -53,12 +43,12 @@ def into_segments(calls: list[Call], outputs: list[KerasTensor], not_recomputed:
 
     `outputs`: the tensors used after the last call.
     """
-    masked = [call.layer.name for call in calls if any(map(is_masked, tf.nest.flatten(call.outputs)))]
+    masked = [call.layer.name for call in calls if any(map(layer_graph.is_masked, tf.nest.flatten(call.outputs)))]
     if masked:
         raise UnsuitableError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
     # Calls with side effects, such as an added loss, stay even if nothing uses their outputs.
-    needed = {id(output) for output in outputs} | outputs_of(not_recomputed).keys()
-    calls = needed_calls(calls, needed)
+    needed = {id(output) for output in outputs} | layer_graph.outputs_of(not_recomputed).keys()
+    calls = layer_graph.needed_calls(calls, needed)
     length = math.ceil(math.sqrt(len(calls)))
     groups = []
     for recompute, group in itertools.groupby(calls, lambda call: call not in not_recomputed and _is_floating(call)):

@@ -40,8 +40,12 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         raise ValueError(f"{model!r} is not a graph of layers; pass a functional or Sequential model of tf_keras")
     if model.jit_compile:
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
-    _check_there(devices.values() if isinstance(devices, Mapping) else devices)
-    places = _by_name(model, devices) if isinstance(devices, Mapping) else balance(model, devices)
+    if isinstance(devices, Mapping):
+        _check_there(devices.values())
+        places = _by_name(model, devices)
+    else:
+        _check_there(devices)
+        places = balance(model, devices)
     source = ModelSource(TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
     return source.copy(tf.distribute.get_strategy())
 
