@@ -43,7 +43,27 @@ def distributed_dataset(
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
         return without_first(_with_ranks(dataset), share_of_pipeline(to_drop, input_context))
 
-    return distribute(strategy, dataset_fn, preprocess)
+    dataset = distribute(strategy, dataset_fn, preprocess)
+    if offered["mode"] == ModeKeys.PREDICT or not isinstance(dataset, tf.data.Dataset):
+        return dataset
+    return _read_onto_gpu(dataset, tf.zeros([]).device)
+
+
+def is_gpu(device: str) -> bool:
+    """Returns whether a device of this name is a GPU."""
+    return "GPU" in device
+
+
+def _read_onto_gpu(dataset: tf.data.Dataset, device: str) -> tf.distribute.DistributedDataset | tf.data.Dataset:
+    """Has the batches of a model without a strategy read ahead onto its device, as with a strategy, if it is a GPU.
+
+    Strings, and ragged tensors, which datasets hold as variants, stay on the host.
+    """
+    specs = tf.nest.flatten(dataset.element_spec)
+    are_numbers = all(isinstance(spec, tf.TensorSpec) and spec.dtype not in (tf.string, tf.variant) for spec in specs)
+    if not (is_gpu(device) and are_numbers):
+        return dataset
+    return tf.distribute.OneDeviceStrategy(device).distribute_datasets_from_function(lambda _: dataset)
 
 
 def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:

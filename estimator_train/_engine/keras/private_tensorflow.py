@@ -91,9 +91,16 @@ def next_as_optional(iterator: BatchIterator) -> tf.experimental.Optional:
     return optional
 
 
-def next_on_devices(
-    iterator: tf.distribute.DistributedIterator, strategy: Strategy
-) -> tuple[tf.Tensor, Callable[[], Nest]]:
+def strategy_of(iterator: BatchIterator) -> Strategy:
+    """Returns the strategy that has distributed the dataset of `iterator`, TensorFlow's default one if none has."""
+    from tensorflow.python.distribute import input_lib
+
+    if not isinstance(iterator, input_lib.DistributedIteratorBase):
+        return tf.distribute.get_strategy()
+    return iterator._strategy
+
+
+def next_on_devices(iterator: tf.distribute.DistributedIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 
     `iterator` is that of a distributed dataset in which each replica has a batch or none has. Its own
@@ -101,6 +108,7 @@ def next_on_devices(
     """
     from tensorflow.python.distribute import input_lib
 
+    strategy = strategy_of(iterator)
     (of_worker,) = iterator._iterators
     optionals = of_worker.get_next_as_optional_list()
 

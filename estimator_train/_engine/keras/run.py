@@ -16,6 +16,7 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
+from estimator_train._engine.keras.loop import kind_of_loop
 from estimator_train._engine.keras.model_state import BUILDING
 from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
@@ -71,7 +72,7 @@ class StepRunner:
         at_once = config.steps_per_loop
         single = at_once == 1 or (at_once == "auto" and see_each_step(hooks))
         # The other kinds of loops agree with the other workers.
-        self._in_single_steps = not self._trains or (single and not trains_with_others)
+        in_single_steps = not self._trains or (single and not trains_with_others)
         self._is_called = False
         self._step_seconds = 0.0  # a step's in the last call
         self.returning = threading.Lock()
@@ -80,7 +81,8 @@ class StepRunner:
             # Whoever does not close the run leaves that to the garbage collector.
             self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
             self.close.atexit = False
-            self._loop = state.loop(program, self._in_single_steps)
+            self._kind_of_loop = kind_of_loop(program, self._iterator, in_single_steps)
+            self._loop = state.loop(program, self._kind_of_loop)
             try:
                 with BUILDING:
                     self.value_specs, self._call = self._loop.trace(self._iterator)
@@ -113,7 +115,7 @@ class StepRunner:
     def __call__(self) -> dict[str, tf.Tensor]:
         if self._trains:
             self._state.begin_steps()
-        loop = self._state.loop(self._program, self._in_single_steps)
+        loop = self._state.loop(self._program, self._kind_of_loop)
         if self._loop is not loop:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)
