@@ -101,7 +101,7 @@ class Loop:
         with tf.device(self._host):
             count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
             with tf.control_dependencies([count]):
-                begun = tf.timestamp()
+                begun = private_tensorflow.timestamp()
             last_start = begun + tf.cast(microseconds, tf.float64) / 1e6
 
             def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
@@ -204,7 +204,7 @@ class Loop:
         batch = tf.cond(wanted, read, lambda: tf.experimental.Optional.empty(*specs))
         has_next = batch.has_value()
         with tf.control_dependencies([has_next]):
-            arrived = tf.timestamp()
+            arrived = private_tensorflow.timestamp()
         if not self._trains_with_others:
             return has_next, (batch,), arrived, None
         wishes = tf.zeros([2], tf.int64) if wishes is None else wishes
@@ -261,7 +261,7 @@ class Loop:
             replicas = self._strategy.experimental_local_results(output)
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
-            ended = tf.timestamp()
+            ended = private_tensorflow.timestamp()
             self._done.assign_add(1)
         if examples is None:
             examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
@@ -308,7 +308,7 @@ class SingleSteps(Loop):
             batch = private_tensorflow.next_as_optional(iterator)
         has_batch = self._counted(batch.has_value())
         with tf.control_dependencies([has_batch]):
-            arrived = tf.timestamp()
+            arrived = private_tensorflow.timestamp()
 
         def step() -> tuple[tf.Tensor, tf.Tensor]:
             examples, _ = self._run_batch(none, batch.get_value())
@@ -336,7 +336,7 @@ class DevicesLoop(Loop):
             with tf.control_dependencies([totals.now]):
                 more, batch = private_tensorflow.next_on_devices(iterator)
             with tf.control_dependencies([more]):
-                arrived = tf.timestamp()
+                arrived = private_tensorflow.timestamp()
             agreed = []
             if self._trains_with_others:
                 is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call

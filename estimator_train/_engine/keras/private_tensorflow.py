@@ -5,6 +5,7 @@ Any release may change them: a function raises AttributeError or ImportError if 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -121,6 +122,15 @@ def next_on_devices(iterator: tf.distribute.DistributedIterator) -> tuple[tf.Ten
 
     more = tf.reduce_all(on_each_device("has_value"))
     return more, lambda: input_lib._create_per_replica(on_each_device("get_value"), strategy)
+
+
+def timestamp() -> tf.Tensor:
+    """Returns the time in seconds like tf.timestamp, which op determinism refuses; Python's clock takes longer."""
+    from tensorflow.python.framework import config
+
+    if not config.is_op_determinism_enabled():
+        return tf.timestamp()
+    return tf.ensure_shape(tf.numpy_function(time.time, [], tf.float64), [])
 
 
 def graph_around_branches(graph: tf.Graph) -> tf.Graph:

@@ -3,9 +3,12 @@
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 # isort: split
+import time
+
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.python.framework import config
 
 from estimator_train._engine.keras import private_tensorflow
 
@@ -132,6 +135,13 @@ def test_an_iterator_knows_the_strategy_that_distributed_its_dataset(mirrored):
     distributed = iter(strategy.distribute_datasets_from_function(lambda _: data))
     assert private_tensorflow.strategy_of(distributed) is strategy
     assert private_tensorflow.strategy_of(iter(data)) is tf.distribute.get_strategy()
+
+
+def test_a_function_tells_the_time_with_op_determinism_as_without(monkeypatch):
+    for enabled in (False, True):
+        monkeypatch.setattr(config, "is_op_determinism_enabled", lambda enabled=enabled: enabled)
+        times = tf.function(lambda: (private_tensorflow.timestamp(), private_tensorflow.timestamp()))()
+        assert time.time() - 60 < float(times[0]) <= float(times[1]) <= time.time()
 
 
 def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
