@@ -84,7 +84,7 @@ class RunConfig:
       session_creation_timeout_secs: seconds to wait for a session.
       checkpoint_save_graph_def: whether to write graph.pbtxt and the meta graph.
       steps_per_loop: training steps per compiled call; hooks see the last one. "auto": up to the step that a hook
-        needs to see, for at most 0.2 seconds; a hook of your own sees every step, unless it has a method
+        needs to see, for at most 0.2 seconds, 0.8 on a GPU; a hook of your own sees every step, unless it has a method
         `next_look(global_step)`, see docs/hooks.md. An int >= 1: always that many, up to the next checkpoint, log line
         or end. This and the following settings but the last apply to Keras models only.
       accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.

@@ -351,13 +351,6 @@ def test_a_run_without_a_strategy_takes_its_batches_on_the_gpu(gpu, classifier, 
     assert set(devices) == {"", "CPU:1"}  # not on CPU:0, the host, where the loop counts
 
 
-def test_the_host_keeps_batches_that_a_gpu_cannot_hold(gpu):
-    for values in (["a", "b"], tf.ragged.constant([[1], [2, 3]])):
-        data = tf.data.Dataset.from_tensor_slices(values).batch(2)
-        made = dataset.distributed_dataset(tf.distribute.get_strategy(), lambda data=data: data, None, mode="train")
-        assert isinstance(made, tf.data.Dataset)
-
-
 # In a process of its own, because another test's functions and devices would be counted, too.
 SENDS = """
 import sys

@@ -137,7 +137,7 @@ def test_an_iterator_knows_the_strategy_that_distributed_its_dataset(mirrored):
     assert private_tensorflow.strategy_of(iter(data)) is tf.distribute.get_strategy()
 
 
-def test_a_function_tells_the_time_with_op_determinism_as_without(monkeypatch):
+def test_the_time_can_be_read_under_op_determinism(monkeypatch):
     for enabled in (False, True):
         monkeypatch.setattr(config, "is_op_determinism_enabled", lambda enabled=enabled: enabled)
         times = tf.function(lambda: (private_tensorflow.timestamp(), private_tensorflow.timestamp()))()

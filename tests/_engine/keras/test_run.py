@@ -180,8 +180,10 @@ def test_runs_whose_calls_all_make_one_step_do_without_a_loop(options, expected)
     assert state.kind_of_loop is expected
 
 
-def test_by_default_a_call_begins_no_step_after_a_fifth_of_a_second():
-    for settings, seconds in (({}, 0.2), ({"steps_per_loop": 3}, 1e9)):
+@pytest.mark.parametrize(("gpus", "by_default"), [([], 0.2), (["a GPU"], 0.8)])
+def test_by_default_a_call_begins_no_step_after_a_fraction_of_a_second(gpus, by_default, monkeypatch):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
+    for settings, seconds in (({}, by_default), ({"steps_per_loop": 3}, 1e9)):
         state = State()
         run = runner(state, **settings)
         run.start()
