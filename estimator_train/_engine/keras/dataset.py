@@ -79,7 +79,12 @@ def _read_onto_gpu(dataset: tf.data.Dataset, device: str) -> tf.distribute.Distr
     are_numbers = all(isinstance(spec, tf.TensorSpec) and spec.dtype not in (tf.string, tf.variant) for spec in specs)
     if not (is_gpu(device) and are_numbers):
         return dataset
-    return tf.distribute.OneDeviceStrategy(device).distribute_datasets_from_function(lambda _: dataset)
+    return _strategy_on(device).distribute_datasets_from_function(lambda _: dataset)
+
+
+@functools.cache  # a step is traced again for the iterator of another strategy
+def _strategy_on(device: str) -> tf.distribute.OneDeviceStrategy:
+    return tf.distribute.OneDeviceStrategy(device)
 
 
 def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:
