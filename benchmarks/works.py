@@ -296,6 +296,7 @@ def workers(*, steps=200):
 def step_options(*, steps=40):
     """Compares steps with and without each RunConfig keyword that changes them, and with and without oneDNN."""
     small, deep, wide = "a tiny CNN", "a CNN of convolutions", "8 million weights, 10 checkpoints"
+    ops, seeded = "300 small ops", {"deterministic": True, "tf_random_seed": 1}
     saving = {"save_checkpoints_steps": max(steps // 10, 1)}
     # Name, model, steps, settings of RunConfig, and the side to compare with.
     table = [
@@ -307,6 +308,11 @@ def step_options(*, steps=40):
         ("accumulate_steps=4, batch 8", "deep_cnn", steps, {"accumulate_steps": 4, "batch_size": 8}, deep),
         (wide, "wide_network", steps, saving, None),
         ("async_checkpoints=True", "wide_network", steps, {"async_checkpoints": True, **saving}, wide),
+        ("deterministic=True, a tiny CNN", "tiny_cnn", 10 * steps, seeded, small),
+        ("deterministic=True, a CNN of convolutions", "deep_cnn", steps, seeded, deep),
+        (ops, "small_ops", 50 * steps, {}, None),
+        (f"{ops} beside a decoder in the same threads", "small_ops", 50 * steps, {"decoder": "shared"}, ops),
+        (f"{ops} beside a decoder in its own", "small_ops", 50 * steps, {"decoder": "apart"}, ops),
     ]
     sides = {
         name: Side("ours", "train_steps", {"model": model, "steps": number, **settings})

@@ -9,14 +9,16 @@ import sys
 from typing import Any
 
 from estimator_train._engine.host import late_imports, notebook
+from estimator_train._engine.host.gpu_devices import is_gpu_there
 
 # TensorFlow reads both variables once, when it is first imported.
 if "tensorflow" not in sys.modules:
     # Makes tf.keras mean tf_keras; without it, tf.compat.v1.layers does not exist.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     # By itself TensorFlow enables oneDNN only on CPUs with, for example, AVX512_VNNI; it speeds up convolutions on all.
+    # With it, TensorFlow also replaces LayerNormalization on GPUs by an op that only CPUs have, _MklLayerNorm.
     if platform.machine() in ("x86_64", "AMD64"):
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0" if is_gpu_there() else "1")
 late_imports.install()
 if notebook.is_kernel():
     notebook.shorten_logs()

@@ -114,6 +114,8 @@ class Estimator:
             model_fn = GraphModel(model_fn, params, warm_start_from)
         self._model = model_fn
         log.info("Using config: %s", vars(self._config))
+        if self._config.deterministic:
+            _make_deterministic(self._config)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model_dir={self.model_dir!r})"
@@ -581,6 +583,15 @@ def _config_with_model_dir(config: RunConfig | None, model_dir: str | os.PathLik
         use_gpu_options(config.session_config)
     session_config = config.session_config or default_session_config()
     return config.replace(model_dir=given.pop(), session_config=session_config)
+
+
+def _make_deterministic(config: RunConfig) -> None:
+    if config.num_ps_replicas:
+        raise ValueError(
+            "deterministic=True cannot serve parameter servers, whose workers update the weights in the order in which "
+            "they get there; leave it out, or train in one process."
+        )
+    tf.config.experimental.enable_op_determinism()
 
 
 # Methods that subclasses of tf.estimator.Estimator could override, but which nothing here would call.

@@ -1,9 +1,12 @@
 """The Estimator's methods: exact steps, evaluation that counts every example once, lazy predictions, clear errors."""
 
 import glob
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import traceback
 
 import numpy as np
@@ -790,3 +793,70 @@ def test_an_error_in_a_model_has_a_traceback_as_short_as_fits(tmp_path):
     finally:
         tf.debugging.enable_traceback_filtering()
     assert len("".join(traceback.format_exception(raised.value)).splitlines()) > 100
+
+
+# `fresh` draws noise in parallel, from which a seed alone does not make equal runs.
+DETERMINISTIC = """
+import hashlib
+import sys
+import numpy as np
+import estimator_train as et
+import tensorflow as tf
+from estimator_train import distribution
+
+def fresh(image, label):
+    return image + tf.random.normal(tf.shape(image)) / 8, label
+
+def input_fn():
+    images = np.random.default_rng(3).random([48, 8, 8, 3], np.float32)
+    examples = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype=np.float32)[np.arange(48) % 2]))
+    return examples.shuffle(48).repeat().map(fresh, 4).batch(8)
+
+keras = tf.keras if sys.argv[1] == "tf_keras" else __import__("keras")
+layers = keras.layers
+strategy = distribution.cpu_replicas(2) if sys.argv[1] == "tf_keras" else None
+keras.utils.set_random_seed(5)
+convolution = layers.Conv2D(16, 3, activation="relu"), layers.Dropout(0.4), layers.Flatten()
+model = keras.Sequential([keras.Input((8, 8, 3)), *convolution, layers.Dense(2, activation="softmax")])
+model.compile("adam", "categorical_crossentropy")
+settings = dict(tf_random_seed=5, train_distribute=strategy, deterministic=True)
+estimator = et.model_to_estimator(model, config=et.RunConfig(sys.argv[2], **settings))
+estimator.train(et.input_fns.augmented(input_fn, "light, mixup"), max_steps=20)
+digest = hashlib.sha256()
+for name in estimator.get_variable_names():
+    if "OBJECT_GRAPH" not in name:
+        digest.update(np.asarray(estimator.get_variable_value(name)).tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tf_keras", "keras3"])
+def test_deterministic_trainings_in_two_processes_are_equal_to_the_bit(kind, tmp_path):
+    def start(name):
+        command = [sys.executable, "-c", DETERMINISTIC, kind, str(tmp_path / name)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    first, second = [process.communicate() for process in [start("first"), start("second")]]
+    assert len(first[0].strip()) == 64, first[1][-2000:]
+    assert first[0] == second[0]
+
+
+def test_deterministic_training_is_refused_what_has_no_order(batches, classifier, data, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: calls.append("enabled"))
+    config = et.RunConfig(tmp_path, tf_random_seed=1, deterministic=True)
+    estimator = et.model_to_estimator(classifier(), config=config)
+    assert calls == ["enabled"]
+
+    def input_fn():
+        options = tf.data.Options()
+        options.deterministic = False
+        return batches(data, 8)().with_options(options)
+
+    with pytest.raises(ValueError, match=r"deterministic=True of a RunConfig needs data in a fixed order"):
+        estimator.train(input_fn, steps=1)
+    cluster = {"cluster": {"ps": ["a:1"], "chief": ["a:2"]}, "task": {"type": "chief", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    with pytest.raises(ValueError, match="deterministic=True cannot serve parameter servers"):
+        et.Estimator(lambda features, labels: None, config=et.RunConfig(tf_random_seed=1, deterministic=True))

@@ -75,10 +75,29 @@ def test_import_is_lazy_selects_legacy_keras_and_turns_on_onednn():
     subprocess.run([sys.executable, "-c", program], check=True, env=_environment_as_it_comes())
 
 
-def test_import_leaves_onednn_off_where_it_is_set_off():
-    program = "import os, estimator_train; assert os.environ['TF_ENABLE_ONEDNN_OPTS'] == '0'"
-    environment = _environment_as_it_comes() | {"TF_ENABLE_ONEDNN_OPTS": "0"}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+@pytest.mark.skipif(not IS_X86, reason="oneDNN's kernels are those of x86")
+@pytest.mark.parametrize(
+    "gpus, given, onednn",
+    [
+        (1, {}, "0"),
+        (2, {"CUDA_VISIBLE_DEVICES": "1,0"}, "0"),
+        (1, {"CUDA_VISIBLE_DEVICES": ""}, "1"),
+        (1, {"CUDA_VISIBLE_DEVICES": "-1"}, "1"),
+        (1, {"TF_ENABLE_ONEDNN_OPTS": "1"}, "1"),
+        (0, {"TF_ENABLE_ONEDNN_OPTS": "0"}, "0"),
+    ],
+)
+def test_import_turns_off_onednn_beside_a_gpu_unless_it_is_set(gpus, given, onednn):
+    program = (
+        "import glob, os, sys\n"
+        f"glob.glob = lambda pattern: ['/dev/nvidia0', '/dev/nvidia1'][:{gpus}] * pattern.startswith('/dev/nvidia')\n"
+        "import estimator_train; assert 'tensorflow' not in sys.modules\n"
+        "print(os.environ['TF_ENABLE_ONEDNN_OPTS'])"
+    )
+    environment = _environment_as_it_comes() | {"CUDA_VISIBLE_DEVICES": "0"} | given
+    command = [sys.executable, "-c", program]
+    printed = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
+    assert printed.strip() == onednn
 
 
 @pytest.mark.slow

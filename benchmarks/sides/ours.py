@@ -1,10 +1,12 @@
 """estimator_train."""
 
+import contextlib
 import importlib
 import itertools
 import math
 import os
 import tempfile
+import threading
 import time
 
 import estimator_train as et  # before TensorFlow, which would otherwise import Keras 3
@@ -83,8 +85,12 @@ def worker_input(files, epochs):
     return run
 
 
-def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=False, **settings):
-    """Times steps after the first call, without summaries and logs; `settings` are RunConfig's."""
+def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=False, decoder=None, **settings):
+    """Times steps after the first call, without summaries and logs; `settings` are RunConfig's.
+
+    Beside a `decoder`, "shared" or "apart", the process also decodes scans as fast as it can, in the threads of the
+    steps or in threads of its own.
+    """
     model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
     silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the other sides are
     settings = {"model_dir": tempfile.mkdtemp(), **silent, **settings}
@@ -96,11 +102,36 @@ def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=Fa
 
     def run():
         clock = _Clock()
-        estimator.train(lambda: batches, hooks=[*hooks, clock], steps=steps + first)
+        with _decoding(apart=decoder == "apart") if decoder else contextlib.nullcontext():
+            estimator.train(lambda: batches, hooks=[*hooks, clock], steps=steps + first)
         return since(clock.first, clock.last)
 
     run()
     return run
+
+
+@contextlib.contextmanager
+def _decoding(apart):
+    from estimator_train._engine.keras.dataset import with_own_threads
+    from estimator_train.app.datasets.synthetic_oct import draw_image
+
+    scan = draw_image("CNV", np.random.default_rng(1))
+    images = parts.decoded_forever(tf.io.encode_jpeg(scan[..., np.newaxis], quality=scans.QUALITY))
+    images = with_own_threads(images) if apart else images
+    is_done = threading.Event()
+
+    def decode():
+        for _ in images:
+            if is_done.is_set():
+                return
+
+    thread = threading.Thread(target=decode)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        thread.join()
 
 
 def evaluated_training(evaluations, every, legacy_adam=False):

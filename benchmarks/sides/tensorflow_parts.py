@@ -57,6 +57,11 @@ def tiny_cnn(keras, **compile_options):
     return _classifier(keras, (28, 28, 1), [conv, keras.layers.MaxPooling2D()], "adam", **compile_options)
 
 
+def small_ops(keras):
+    """A network whose step is 300 small ops, one after the other: ten for each layer."""
+    return _classifier(keras, (8,), [keras.layers.Dense(8, "tanh") for _ in range(30)], "sgd")
+
+
 def deep_cnn(keras):
     """A network whose step is nearly all convolutions."""
     layers = [keras.layers.Conv2D(32, 3, padding="same", activation="relu") for _ in range(4)]
@@ -138,6 +143,14 @@ def cached_jpeg_batches(paths):
     """Returns the same batches, decoded once and then shuffled."""
     images = tf.data.Dataset.from_tensor_slices(paths).map(_load, num_parallel_calls=tf.data.AUTOTUNE).cache()
     return images.shuffle(len(paths)).batch(BATCH).prefetch(tf.data.AUTOTUNE)
+
+
+def decoded_forever(encoded):
+    """Returns a dataset that decodes one JPEG again and again, each time on one core, as `image_files` does."""
+    options = tf.data.Options()
+    options.threading.max_intra_op_parallelism = 1
+    images = tf.data.Dataset.from_tensors(encoded).repeat().map(_decode, num_parallel_calls=tf.data.AUTOTUNE)
+    return images.batch(BATCH).with_options(options)
 
 
 def _load(path):

@@ -84,9 +84,9 @@ class RunConfig:
       session_creation_timeout_secs: seconds to wait for a session.
       checkpoint_save_graph_def: whether to write graph.pbtxt and the meta graph.
       steps_per_loop: training steps per compiled call; hooks see the last one. "auto": up to the step that a hook
-        needs to see, for at most 0.2 seconds; a hook of your own sees every step, unless it has a method
+        needs to see, for at most 0.2 seconds, 0.8 on a GPU; a hook of your own sees every step, unless it has a method
         `next_look(global_step)`, see docs/hooks.md. An int >= 1: always that many, up to the next checkpoint, log line
-        or end. This and the following settings apply to Keras models only.
+        or end. This and the following settings but the last apply to Keras models only.
       accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.
       mixed_precision: "bfloat16" or "float16", the dtype in which layers compute, except output and preprocessing
         layers; variables stay float32. For float16, Keras' LossScaleOptimizer scales the loss.
@@ -100,6 +100,10 @@ class RunConfig:
       resume_input: whether `train` resumes the data where the checkpoint's training stopped, even inside an epoch,
         instead of starting from the beginning as tf.estimator does. The order of the data must be the same each time.
         The input_fns of this package skip directly to that position; for others, earlier examples are read and dropped.
+      deterministic: whether a program trains to the same weights, to the bit, each time it runs on the same machine.
+        Creating an Estimator then turns on TensorFlow's op determinism, for the whole process: ops take the kernels
+        that add in a fixed order, which are slower, and an op without one raises an error. Needs `tf_random_seed`; set
+        a seed before you build a Keras model, too, with `keras.utils.set_random_seed`. For a model_fn as well.
 
     Raises:
       ValueError: If a setting is out of range, settings conflict, or TF_CONFIG is invalid.
@@ -130,6 +134,7 @@ class RunConfig:
     jit_compile = _Setting[bool]()
     async_checkpoints = _Setting[bool]()
     resume_input = _Setting[bool]()
+    deterministic = _Setting[bool]()
 
     cluster_spec = _Fact[tf.train.ClusterSpec]("The cluster's jobs and addresses; empty if there is no cluster.")
     task_type = _Fact[str]("One of `TaskType`.")
@@ -172,6 +177,7 @@ class RunConfig:
         jit_compile: bool = False,
         async_checkpoints: bool = False,
         resume_input: bool = False,
+        deterministic: bool = False,
     ) -> None:
         given = locals()
         vars(self).update({f"_{name}": given[name] for name in _SETTINGS})
@@ -254,6 +260,8 @@ class RunConfig:
             if value != other and (not isinstance(value, int) or value < 1):
                 alternative = f" or {other!r}" if isinstance(other, str) else ""
                 raise ValueError(f"{name} must be an int >= 1{alternative}, got {value!r}.")
+        if settings["deterministic"] and settings["tf_random_seed"] is None:
+            raise ValueError("deterministic=True needs a seed; give tf_random_seed=1, or another int, too.")
         for name in ("train_distribute", "eval_distribute"):
             if leaves_out_a_replica(settings[name]):
                 raise ValueError(

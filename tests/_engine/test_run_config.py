@@ -38,6 +38,7 @@ DEFAULTS = {
     "jit_compile": False,
     "async_checkpoints": False,
     "resume_input": False,
+    "deterministic": False,
 }
 ALONE = {
     "task_type": "worker",
@@ -290,6 +291,12 @@ def test_a_strategy_that_ignores_gradients_of_a_replica_is_refused(name):
     odd = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"], cross_device_ops=reduction)
     with pytest.raises(ValueError, match=f"{name} has 3 replicas, and Hierarchical.* ignores .* take an even number"):
         RunConfig(**{name: odd})
+
+
+def test_determinism_needs_a_seed():
+    with pytest.raises(ValueError, match="deterministic=True needs a seed; give tf_random_seed=1"):
+        RunConfig(deterministic=True)
+    assert RunConfig(tf_random_seed=0).replace(deterministic=True).deterministic
 
 
 # Copies

@@ -169,7 +169,8 @@ def _optional(rng, dataset, flags):
         "accumulate-steps": [2, 3], "optimizer": list(OPTIMIZERS), "schedule": list(SCHEDULES),
         "warmup-steps": [1, 2], "scale-learning-rate": [True], "weight-decay": [0, 0.01], "clip-norm": [0.5],
         "ema": [0, 0.9], "label-smoothing": [0.1], "dropout": [0, 0.3], "mixed-precision": ["bfloat16", "float16"],
-        "recompute": [True], "jit-compile": [True], "async-checkpoints": [True], "trust-run": [True],
+        "recompute": [True], "jit-compile": [True], "async-checkpoints": [True], "deterministic": [True],
+        "trust-run": [True],
         "callbacks": [f"own.py:{name}" for name in CALLBACKS], "log": ["csv", "csv,tensorboard"],
         "quiet": [True], "verbose": [True], "augment": [",".join(rng.sample(AUGMENTATIONS, rng.choice([1, 2, 4])))],
     }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.remedies import ArgumentError, Setting
 from estimator_train._engine.types import InputFn, Nest
 
 log = tf.get_logger()
@@ -23,7 +24,8 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
     is sharded according to its auto_shard_policy, if one is set.
 
     Raises:
-      ValueError: it returns an iterator, a generator or a Sequence of Keras.
+      ValueError: it returns an iterator, a generator or a Sequence of Keras, or, with `deterministic` of the config, a
+        dataset without a fixed order.
     """
     parameters = inspect.signature(input_fn).parameters
     bound = getattr(input_fn, "keywords", {})  # arguments that a functools.partial has bound
@@ -31,7 +33,10 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
         result = input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
         _check_is_no_iterator(result)
         shards_itself = "input_context" in parameters or "input_context" not in offered
-        if shards_itself or not isinstance(result, tf.data.Dataset):
+        if not isinstance(result, tf.data.Dataset):
+            return result
+        _check_order(result, offered.get("config"))
+        if shards_itself:
             return result
         return _auto_sharded(result, offered["input_context"])
 
@@ -48,6 +53,15 @@ def _check_is_no_iterator(result: Any) -> None:
                 "Dataset of an iterator, a generator or a Sequence by tf.data.Dataset.from_generator or "
                 "et.input_fns.generator."
             )
+
+
+def _check_order(dataset: tf.data.Dataset, config: Any) -> None:
+    if config is not None and config.deterministic and dataset.options().deterministic is False:
+        raise ArgumentError(
+            Setting("deterministic", "deterministic={}", True),
+            " of a RunConfig needs data in a fixed order, and the input_fn has options().deterministic=False, as with "
+            "deterministic=False or service= of image_files; leave one of them out",
+        )
 
 
 @functools.cache  # a program that trains often has read it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable
 
@@ -41,9 +42,49 @@ def distributed_dataset(
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) > 3:
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
+        if tf.config.get_visible_devices("GPU"):
+            dataset = with_own_threads(dataset)
         return without_first(_with_ranks(dataset), share_of_pipeline(to_drop, input_context))
 
-    return distribute(strategy, dataset_fn, preprocess)
+    dataset = distribute(strategy, dataset_fn, preprocess)
+    if offered["mode"] == ModeKeys.PREDICT or not isinstance(dataset, tf.data.Dataset):
+        return dataset
+    return _read_onto_gpu(dataset, tf.zeros([]).device)
+
+
+def with_own_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns `dataset` with threads of its own, for all cores but one, unless its options give it some.
+
+    Otherwise, decoding takes the threads of the step, of which one starts each kernel. Not on CPUs alone: a step waits
+    for its batch there with all cores idle but those that decode.
+    """
+    if dataset.options().threading.private_threadpool_size is not None:
+        return dataset
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = max(len(os.sched_getaffinity(0)) - 1, 1)
+    return dataset.with_options(options)
+
+
+def is_gpu(device: str) -> bool:
+    """Returns whether a device of this name is a GPU."""
+    return "GPU" in device
+
+
+def _read_onto_gpu(dataset: tf.data.Dataset, device: str) -> tf.distribute.DistributedDataset | tf.data.Dataset:
+    """Has the batches of a model without a strategy read ahead onto its device, as with a strategy, if it is a GPU.
+
+    Strings, and ragged tensors, which datasets hold as variants, stay on the host.
+    """
+    specs = tf.nest.flatten(dataset.element_spec)
+    are_numbers = all(isinstance(spec, tf.TensorSpec) and spec.dtype not in (tf.string, tf.variant) for spec in specs)
+    if not (is_gpu(device) and are_numbers):
+        return dataset
+    return _strategy_on(device).distribute_datasets_from_function(lambda _: dataset)
+
+
+@functools.cache  # a step is traced again for the iterator of another strategy
+def _strategy_on(device: str) -> tf.distribute.OneDeviceStrategy:
+    return tf.distribute.OneDeviceStrategy(device)
 
 
 def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:

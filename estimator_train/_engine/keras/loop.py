@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_train._engine.cluster.synchronous import spans_workers
 from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.dataset import is_gpu
 from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.model_fn import ModeKeys
@@ -43,6 +44,7 @@ class Loop:
         self.batch_structure = {}  # the structure of the program's batch outputs in the last `trace`
         self._outputs = {}  # output variables of the function being traced, by the names of their values
         self._traced = {}  # the outputs and the batch structure of every traced function
+        self._device = ""  # where the model's ops are without a strategy, if its loop is elsewhere, on the host
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
             self._host = tf.zeros([]).device if self._counts_on_host else None
@@ -57,6 +59,9 @@ class Loop:
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
+        reader = private_tensorflow.strategy_of(iterator)
+        if self._counts_on_host and reader is not self._strategy:
+            (self._device,) = reader.extended.worker_devices
         self._outputs, self.batch_structure = {}, {}
         # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
@@ -93,7 +98,7 @@ class Loop:
         with tf.device(self._host):
             count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
             with tf.control_dependencies([count]):
-                begun = tf.timestamp()
+                begun = private_tensorflow.timestamp()
             last_start = begun + tf.cast(microseconds, tf.float64) / 1e6
 
             def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
@@ -168,7 +173,8 @@ class Loop:
         return goes_on, totals._replace(has_loss=has_loss)
 
     def _end_step(self, batches: tf.Tensor) -> None:
-        self._strategy.run(self._program.update, args=(batches,))
+        with tf.device(self._device):
+            self._strategy.run(self._program.update, args=(batches,))
         self._program.end_step()
 
     def _next_batch(
@@ -195,7 +201,7 @@ class Loop:
         batch = tf.cond(wanted, read, lambda: tf.experimental.Optional.empty(*specs))
         has_next = batch.has_value()
         with tf.control_dependencies([has_next]):
-            arrived = tf.timestamp()
+            arrived = private_tensorflow.timestamp()
         if not self._trains_with_others:
             return has_next, (batch,), arrived, None
         wishes = tf.zeros([2], tf.int64) if wishes is None else wishes
@@ -242,7 +248,8 @@ class Loop:
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
+        with tf.device(self._device):
+            logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
         for name, value in logs.items():
             self._store_output(name, value)
             if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
@@ -251,7 +258,7 @@ class Loop:
             replicas = self._strategy.experimental_local_results(output)
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
-            ended = tf.timestamp()
+            ended = private_tensorflow.timestamp()
             self._done.assign_add(1)
         if examples is None:
             examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
@@ -298,7 +305,7 @@ class SingleSteps(Loop):
             batch = private_tensorflow.next_as_optional(iterator)
         has_batch = self._counted(batch.has_value())
         with tf.control_dependencies([has_batch]):
-            arrived = tf.timestamp()
+            arrived = private_tensorflow.timestamp()
 
         def step() -> tuple[tf.Tensor, tf.Tensor]:
             examples, _ = self._run_batch(none, batch.get_value())
@@ -314,8 +321,7 @@ class DevicesLoop(Loop):
     Each batch is on the device of its replica and never leaves it. A loop that carried it, as that of a CPU, would take
     it to the host and back, because what a function returns is on one device. So each step takes its batch itself.
 
-    It also counts on the host, which would otherwise wait for a GPU at each decision. The `Loop` of a model on a GPU
-    without a strategy does not: it carries the batch, which TensorFlow copies to the GPU during the step before.
+    It also counts on the host, which would otherwise wait for a GPU at each decision.
     """
 
     _counts_on_host = True
@@ -355,9 +361,9 @@ class DevicesLoop(Loop):
     ) -> Carried:
         """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it."""
         with tf.control_dependencies([totals.now]):
-            more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
+            more, batch = private_tensorflow.next_on_devices(iterator)
         with tf.control_dependencies([more]):
-            arrived = tf.timestamp()
+            arrived = private_tensorflow.timestamp()
         agreed = []
         if self._trains_with_others:
             is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
@@ -424,14 +430,14 @@ def _specs(values: dict[str, Nest]) -> dict[str, tf.TypeSpec]:
     return {name: tf.type_spec_from_value(value) for name, value in values.items()}
 
 
-def kind_of_loop(program: StepProgram, strategy: Strategy, in_single_steps: bool) -> type[Loop | PredictionLoop]:
-    """Returns the class that runs the program's steps over the replicas of `strategy`.
+def kind_of_loop(program: StepProgram, iterator: BatchIterator, in_single_steps: bool) -> type[Loop | PredictionLoop]:
+    """Returns the class that runs the program's steps over the batches of `iterator`.
 
     `in_single_steps`: whether each call will run one step, without others to agree with.
     """
     if program.mode == ModeKeys.PREDICT:
         return PredictionLoop
-    if _reads_onto_devices(strategy):
+    if _reads_onto_devices(private_tensorflow.strategy_of(iterator)):
         return DevicesLoop
     return SingleSteps if in_single_steps and program.batches_per_step == 1 else Loop
 
@@ -442,4 +448,4 @@ def _reads_onto_devices(strategy: Strategy) -> bool:
     if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
         return strategy.num_replicas_in_sync > 1
     devices = strategy.extended.worker_devices
-    return len(devices) > 1 or "GPU" in devices[0]
+    return len(devices) > 1 or is_gpu(devices[0])

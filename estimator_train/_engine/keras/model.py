@@ -21,6 +21,7 @@ from estimator_train._engine.keras import step_programs
 from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
+from estimator_train._engine.keras.loop import PredictionLoop
 from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
 from estimator_train._engine.keras.protocols import Logs
 from estimator_train._engine.keras.run import StepRunner
@@ -151,9 +152,9 @@ class KerasModel(PreparedModel):
             with eager_classes():
                 # Not `restored`: the checkpoint may have been deleted since.
                 with state.completed(checkpoint_path), BUILDING:
-                    state.loop(program).trace_features(spec)
+                    state.loop(program, PredictionLoop).trace_features(spec)
                 # The first trace may be gone, because it has old statistics of Normalization layers as constants.
-                run = state.loop(program).trace_features(spec)
+                run = state.loop(program, PredictionLoop).trace_features(spec)
             names = list(select(run.structured_outputs))
 
             def function(features: Nest) -> dict[str, Nest]:

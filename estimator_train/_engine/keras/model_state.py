@@ -22,7 +22,7 @@ from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
-from estimator_train._engine.keras.loop import kind_of_loop
+from estimator_train._engine.keras.loop import Loop, PredictionLoop
 from estimator_train._engine.keras.protocols import FrozenPart, Model
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.step_programs import StepProgram
@@ -89,9 +89,8 @@ class ModelState:
         """Returns (the number of examples trained on, the seed of the run's order); None starts at the beginning."""
         return None
 
-    def loop(self, program: StepProgram, in_single_steps: bool = False) -> Any:
-        """Returns the compiled loop of `program`, a program of this model or a part; see `kind_of_loop`."""
-        kind = kind_of_loop(program, self.strategy, in_single_steps)
+    def loop(self, program: StepProgram, kind: type[Loop | PredictionLoop]) -> Any:
+        """Returns the compiled loop of `program`, a program of this model or a part."""
         if (program, kind) not in self._loops:
             # A new program, because steps compiled by an equal one have Normalization statistics as constants.
             new = dataclasses.replace(program)

@@ -5,6 +5,7 @@ Any release may change them: a function raises AttributeError or ImportError if 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -91,9 +92,16 @@ def next_as_optional(iterator: BatchIterator) -> tf.experimental.Optional:
     return optional
 
 
-def next_on_devices(
-    iterator: tf.distribute.DistributedIterator, strategy: Strategy
-) -> tuple[tf.Tensor, Callable[[], Nest]]:
+def strategy_of(iterator: BatchIterator) -> Strategy:
+    """Returns the strategy that has distributed the dataset of `iterator`, TensorFlow's default one if none has."""
+    from tensorflow.python.distribute import input_lib
+
+    if not isinstance(iterator, input_lib.DistributedIteratorBase):
+        return tf.distribute.get_strategy()
+    return iterator._strategy
+
+
+def next_on_devices(iterator: tf.distribute.DistributedIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 
     `iterator` is that of a distributed dataset in which each replica has a batch or none has. Its own
@@ -101,6 +109,7 @@ def next_on_devices(
     """
     from tensorflow.python.distribute import input_lib
 
+    strategy = strategy_of(iterator)
     (of_worker,) = iterator._iterators
     optionals = of_worker.get_next_as_optional_list()
 
@@ -113,6 +122,15 @@ def next_on_devices(
 
     more = tf.reduce_all(on_each_device("has_value"))
     return more, lambda: input_lib._create_per_replica(on_each_device("get_value"), strategy)
+
+
+def timestamp() -> tf.Tensor:
+    """Returns the time in seconds like tf.timestamp, which op determinism refuses; Python's clock takes longer."""
+    from tensorflow.python.framework import config
+
+    if not config.is_op_determinism_enabled():
+        return tf.timestamp()
+    return tf.ensure_shape(tf.numpy_function(time.time, [], tf.float64), [])
 
 
 def graph_around_branches(graph: tf.Graph) -> tf.Graph:

@@ -16,6 +16,7 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
+from estimator_train._engine.keras.loop import kind_of_loop
 from estimator_train._engine.keras.model_state import BUILDING
 from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
@@ -23,7 +24,9 @@ from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs, tracebacks
 from estimator_train._engine.types import Nest, SessionRunHook
 
-_AUTOMATIC_SECONDS = 0.2  # of a call by default: far above its cost of about 1 ms, and short for whoever presses Ctrl-C
+# Of a call by default: far above its cost, and short for whoever presses Ctrl-C. It costs a CPU about 1 ms, and a GPU
+# the time in which it has no kernels.
+_SECONDS, _SECONDS_BESIDE_GPU = 0.2, 0.8
 _LONG, _MANY = 1e9, 10**9
 
 
@@ -68,7 +71,7 @@ class StepRunner:
         at_once = config.steps_per_loop
         single = at_once == 1 or (at_once == "auto" and see_each_step(hooks))
         # The other kinds of loops agree with the other workers.
-        self._in_single_steps = not self._trains or (single and not trains_with_others)
+        in_single_steps = not self._trains or (single and not trains_with_others)
         self._is_called = False
         self._step_seconds = 0.0  # a step's in the last call
         self.returning = threading.Lock()
@@ -77,7 +80,8 @@ class StepRunner:
             # Whoever does not close the run leaves that to the garbage collector.
             self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
             self.close.atexit = False
-            self._loop = state.loop(program, self._in_single_steps)
+            self._kind_of_loop = kind_of_loop(program, self._iterator, in_single_steps)
+            self._loop = state.loop(program, self._kind_of_loop)
             try:
                 with BUILDING:
                     self.value_specs, self._call = self._loop.trace(self._iterator)
@@ -110,7 +114,7 @@ class StepRunner:
     def __call__(self) -> dict[str, tf.Tensor]:
         if self._trains:
             self._state.begin_steps()
-        loop = self._state.loop(self._program, self._in_single_steps)
+        loop = self._state.loop(self._program, self._kind_of_loop)
         if self._loop is not loop:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)
@@ -180,5 +184,9 @@ class StepRunner:
         for every, first in logged:
             if every and has_log_lines:
                 counts.append(int(every) - (done - first) % int(every))
-        seconds = max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
+        if not is_automatic:
+            seconds = _LONG
+        else:
+            at_most = _SECONDS_BESIDE_GPU if tf.config.get_visible_devices("GPU") else _SECONDS
+            seconds = max(at_most - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds

@@ -289,7 +289,7 @@ class ImageFiles:
             batches = _leave_out(batches, self.skipped, len(np.unique(paths)), endless=self.num_epochs is None)
             batches = without_first(batches, first).rebatch(self.batch_size)
         options = tf.data.Options()
-        options.deterministic = self.deterministic
+        options.deterministic = self.deterministic and self.service is None
         # Decoding many images in parallel on one core each takes less processor time than using all cores for each.
         options.threading.max_intra_op_parallelism = 1
         return batches.with_options(options)

@@ -9,7 +9,10 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
+import estimator_train as et
+from estimator_train._engine.keras import dataset, loop, run
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs
@@ -318,6 +321,36 @@ def test_a_single_step_that_fails_leaves_its_batch_counted_as_read():
     assert loop.batches_if_idle() is None
 
 
+@pytest.fixture
+def gpu(monkeypatch):
+    """The device CPU:1 stands for the GPU on which models without a strategy run."""
+    for module in (dataset, loop):
+        monkeypatch.setattr(module, "is_gpu", lambda device: device.endswith("CPU:1"))
+    with tf.device("CPU:1"):
+        yield
+
+
+def test_a_run_without_a_strategy_takes_its_batches_on_the_gpu(gpu, classifier, batches, data, monkeypatch, tmp_path):
+    kinds, losses, devices = [], [], []
+    kind_of_loop = run.kind_of_loop
+    monkeypatch.setattr(run, "kind_of_loop", lambda *arguments: kinds.append(kind_of_loop(*arguments)) or kinds[-1])
+    model = classifier()
+
+    def loss(labels, predictions):
+        devices.append(tf.identity(predictions).device[-5:])
+        return keras.losses.categorical_crossentropy(labels, predictions)
+
+    model.compile("adam", loss)
+    for device in ("CPU:0", "CPU:1"):
+        estimator = et.model_to_estimator(model, model_dir=tmp_path / device)
+        with tf.device(device):
+            estimator.train(batches(data, 16, epochs=2), max_steps=12)
+            losses.append(estimator.evaluate(batches(data, 10))["loss"])
+    assert kinds == [Loop, SingleSteps, DevicesLoop, DevicesLoop]
+    assert losses[0] == losses[1]
+    assert set(devices) == {"", "CPU:1"}  # not on CPU:0, the host, where the loop counts
+
+
 # In a process of its own, because another test's functions and devices would be counted, too.
 SENDS = """
 import sys
@@ -365,7 +398,7 @@ count(sends(lambda: fitted.fit(input_fn(), steps_per_epoch=2, verbose=0)))
 TO_THE_HOST = (
     SENDS
     + """
-from estimator_train._engine.keras import step_programs
+from estimator_train._engine.keras import dataset, loop
 
 def timestamp(timestamp=tf.timestamp):
     with tf.device("CPU:0"):  # GPUs have no kernel for it
@@ -376,9 +409,9 @@ def count(nodes):
 
 distribution.cpu_replicas(2)
 tf.timestamp = timestamp
-step_programs._reads_onto_devices = lambda strategy: True
-strategy = tf.distribute.OneDeviceStrategy("CPU:1")
-estimator = et.model_to_estimator(model(), config=et.RunConfig(sys.argv[1], train_distribute=strategy))
+dataset.is_gpu = loop.is_gpu = lambda device: device.endswith("CPU:1")
+strategy = tf.distribute.OneDeviceStrategy("CPU:1") if "strategy" in sys.argv else None
+estimator = et.model_to_estimator(model(), config=et.RunConfig(sys.argv[-1], train_distribute=strategy))
 with tf.device("CPU:1"):
     count(sends(lambda: estimator.train(input_fn, max_steps=4)))
 """
@@ -401,8 +434,9 @@ def test_a_step_sends_no_more_between_devices_than_fit(devices, tmp_path):
 
 # Each value that the host waits for empties a GPU's queue of kernels: the batch's size, the loss, the step's end.
 @pytest.mark.slow
-def test_the_host_waits_for_few_values_of_a_step_on_a_gpu(tmp_path):
-    ((waits,),) = run_script(TO_THE_HOST, folder=tmp_path)
+@pytest.mark.parametrize("arguments", [[], ["strategy"]])
+def test_the_host_waits_for_few_values_of_a_step_on_a_gpu(arguments, tmp_path):
+    ((waits,),) = run_script(TO_THE_HOST, *arguments, folder=tmp_path)
     assert 0 < waits <= 7
 
 

@@ -3,9 +3,12 @@
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 # isort: split
+import time
+
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.python.framework import config
 
 from estimator_train._engine.keras import private_tensorflow
 
@@ -127,6 +130,20 @@ def test_the_next_batch_of_a_replica_is_optional_whatever_the_data(times, mirror
     assert whole == [data.element_spec] * 2
 
 
+def test_an_iterator_knows_the_strategy_that_distributed_its_dataset(mirrored):
+    data, strategy = tf.data.Dataset.range(4), mirrored(2)
+    distributed = iter(strategy.distribute_datasets_from_function(lambda _: data))
+    assert private_tensorflow.strategy_of(distributed) is strategy
+    assert private_tensorflow.strategy_of(iter(data)) is tf.distribute.get_strategy()
+
+
+def test_the_time_can_be_read_under_op_determinism(monkeypatch):
+    for enabled in (False, True):
+        monkeypatch.setattr(config, "is_op_determinism_enabled", lambda enabled=enabled: enabled)
+        times = tf.function(lambda: (private_tensorflow.timestamp(), private_tensorflow.timestamp()))()
+        assert time.time() - 60 < float(times[0]) <= float(times[1]) <= time.time()
+
+
 def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
     """Otherwise each step would take them to the host and back."""
     strategy = mirrored(2)
@@ -134,7 +151,7 @@ def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
 
     @tf.function(autograph=False)
     def read():
-        more, batches = private_tensorflow.next_on_devices(iterator, strategy)
+        more, batches = private_tensorflow.next_on_devices(iterator)
         none = (tf.zeros([0], tf.int64),) * 2
         return more, tf.cond(more, lambda: strategy.experimental_local_results(batches()), lambda: none)
 

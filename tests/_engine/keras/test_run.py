@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train._engine.hooks import EpochHook
+from estimator_train._engine.keras import loop
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.types import SessionRunHook
@@ -47,8 +48,8 @@ class State:
         self.own_loop = Loop(self)
         self.events = []
 
-    def loop(self, program, in_single_steps):
-        self.in_single_steps = in_single_steps
+    def loop(self, program, kind):
+        self.kind_of_loop = kind
         return self.own_loop
 
     def check_variables(self, used):
@@ -69,10 +70,13 @@ class State:
 
 
 class Training:
+    mode = et.ModeKeys.TRAIN
     trains = True
+    batches_per_step = 1
 
 
-class Evaluation:
+class Evaluation(Training):
+    mode = et.ModeKeys.EVAL
     trains = False
 
 
@@ -162,22 +166,24 @@ def test_by_default_a_call_ends_where_a_hook_needs_to_look(options, expected):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, False),
-        ({"steps_per_loop": 1}, True),
-        ({"hooks": [Looking(1), Ending()]}, False),
-        ({"hooks": [Looking(8), Counting()]}, True),
-        ({"steps_per_loop": 2, "hooks": [Counting()]}, False),
-        ({"steps_per_loop": 2, "program": Evaluation}, True),
+        ({}, loop.Loop),
+        ({"steps_per_loop": 1}, loop.SingleSteps),
+        ({"hooks": [Looking(1), Ending()]}, loop.Loop),
+        ({"hooks": [Looking(8), Counting()]}, loop.SingleSteps),
+        ({"steps_per_loop": 2, "hooks": [Counting()]}, loop.Loop),
+        ({"steps_per_loop": 2, "program": Evaluation}, loop.SingleSteps),
     ],
 )
 def test_runs_whose_calls_all_make_one_step_do_without_a_loop(options, expected):
     state = State()
     runner(state, **options)
-    assert state.in_single_steps is expected
+    assert state.kind_of_loop is expected
 
 
-def test_by_default_a_call_begins_no_step_after_a_fifth_of_a_second():
-    for settings, seconds in (({}, 0.2), ({"steps_per_loop": 3}, 1e9)):
+@pytest.mark.parametrize(("gpus", "by_default"), [([], 0.2), (["a GPU"], 0.8)])
+def test_by_default_a_call_begins_no_step_after_a_fraction_of_a_second(gpus, by_default, monkeypatch):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
+    for settings, seconds in (({}, by_default), ({"steps_per_loop": 3}, 1e9)):
         state = State()
         run = runner(state, **settings)
         run.start()

@@ -11,6 +11,7 @@ from models import Fetched
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 import estimator_train as et
+from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps, kind_of_loop
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
@@ -138,17 +139,17 @@ def test_programs_answer_what_their_runs_need():
     assert [program.trains for program in programs] == [True, False, False]
     assert [program.shares_hook_graph for program in programs] == [False, True, True]
     assert [program.takes_metrics for program in programs] == [False, True, False]
-    strategy, accumulates = tf.distribute.get_strategy(), training(model, accumulate_steps=3)
-    kinds = [[kind_of_loop(program, strategy, single) for program in programs] for single in (False, True)]
+    iterator, accumulates = iter(tf.data.Dataset.range(1)), training(model, accumulate_steps=3)
+    kinds = [[kind_of_loop(program, iterator, single) for program in programs] for single in (False, True)]
     assert kinds == [[Loop, Loop, PredictionLoop], [SingleSteps, SingleSteps, PredictionLoop]]
-    assert kind_of_loop(accumulates, strategy, True) is Loop
+    assert kind_of_loop(accumulates, iterator, True) is Loop
     assert accumulates.batches_per_step == 3
 
 
 @pytest.mark.parametrize(
     ("devices", "kind"), [(["CPU:0"], Loop), (["CPU:0", "CPU:1"], DevicesLoop), (["GPU:0"], DevicesLoop)]
 )
-def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices, kind):
+def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices, kind, monkeypatch):
     class Pretended(tf.distribute.MirroredStrategy):
         extended = types.SimpleNamespace(worker_devices=devices)
         num_replicas_in_sync = len(devices)
@@ -156,7 +157,8 @@ def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices,
         def __init__(self):
             """Without GPUs, that of TensorFlow fails."""
 
-    assert kind_of_loop(training(compiled()), Pretended(), False) is kind
+    monkeypatch.setattr(private_tensorflow, "strategy_of", lambda iterator: Pretended())
+    assert kind_of_loop(training(compiled()), None, False) is kind
 
 
 def test_the_spec_and_the_triggers_of_each_mode():

@@ -40,6 +40,7 @@ LINES = (
     f"{SCANS} --gpus 2 --all-reduce nccl --mixed-precision float16 --accumulate-steps 2",
     f"{SCANS} --recompute --jit-compile --steps-per-loop 4 --async-checkpoints",
     f"{SCANS} --augment flip,mixup --cache memory --class-weights balanced",
+    f"{SCANS} --deterministic --seed 3",
     f"{SCANS} --callbacks own.py:callbacks --log csv",
     f"{SCANS} --find-learning-rate --weight-decay 0.01",
     "--dataset manifest --data-dir numbers.csv --task regression",

@@ -50,7 +50,7 @@ def test_arguments_of_run_config_are_those_that_say_so():
     training = Training(recompute=True, accumulate_steps=3, epochs=2)
     assert training.config_arguments == {
         "accumulate_steps": 3, "mixed_precision": None, "recompute": True, "jit_compile": False,
-        "steps_per_loop": "auto", "async_checkpoints": False,
+        "deterministic": False, "steps_per_loop": "auto", "async_checkpoints": False,
     }  # fmt: skip
 
 
