@@ -29,13 +29,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname, path, target=None):
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
-        first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
-        if first == "slim" and _is_served(first):
-            return importlib.machinery.ModuleSpec(fullname, _Slim(), is_package=True)
-        # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
-        is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
-        if fullname == _ROOT or (_is_served(first) and (not below or is_file)):
-            return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
+        if source := source_of(fullname):
+            loader = _Slim() if source.startswith("tf_slim") else self
+            return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
         # If `name` were set, Python would replace this error by one that does not suggest a replacement.
         parent, _, name = fullname.rpartition(".")
         raise ModuleNotFoundError(_why_absent(parent, name))
@@ -54,9 +50,26 @@ class _Slim(importlib.abc.Loader):
         return None
 
     def exec_module(self, module):
-        path = module.__name__.removeprefix(f"{_ROOT}.slim").removeprefix(".python").removeprefix(".slim")
-        sys.modules[module.__name__] = importlib.import_module(f"tf_slim{path}")
+        sys.modules[module.__name__] = importlib.import_module(source_of(module.__name__))
         importlib.import_module("estimator_train.compat.tf1.private_tf_slim")
+
+
+def source_of(path: str) -> str | None:
+    """Returns the path of the module whose names tensorflow.contrib or a module below it has, or None; imports nothing.
+
+    >>> source_of("tensorflow.contrib.slim.nets")
+    'tf_slim.nets'
+    """
+    if path == _ROOT:
+        return contrib.__name__
+    first, *below = path.removeprefix(f"{_ROOT}.").split(".")
+    if not _is_served(first):
+        return None
+    if first == "slim":
+        return ".".join(["tf_slim", *below[2 if below[:2] == ["python", "slim"] else 0 :]])
+    # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
+    is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
+    return f"{contrib.__name__}.{first}" if is_file or not below else None
 
 
 def _is_served(module):
@@ -92,8 +105,7 @@ def _names(path):
 
 def _ours(path):
     """Returns this package's module with the names of the module at `path`."""
-    module = path.removeprefix(f"{_ROOT}.").partition(".")[0]
-    return importlib.import_module(f"{contrib.__name__}.{module}")
+    return importlib.import_module(source_of(path))
 
 
 def _why_absent(module, name):
