@@ -48,9 +48,8 @@ def file_of(module: str) -> Path | None:
     for file in (path / "__init__.py", path.with_name(f"{path.name}.py")):
         if file.is_file():
             return file
-    if path.is_dir():
-        return path
-    return next(path.parent.glob(f"{path.name}.*so"), None)
+    extension = next(path.parent.glob(f"{path.name}.*so"), None)  # before a folder of its type hints
+    return extension or (path if path.is_dir() else None)
 
 
 @functools.cache

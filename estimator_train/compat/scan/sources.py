@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import os
 import re
@@ -61,7 +62,7 @@ def parts_of(path: Path) -> list[Part]:
     is_notebook = path.suffix == ".ipynb"
     content = _content(path, _MAX_NOTEBOOK if is_notebook else _MAX_CODE)
     if not is_notebook:
-        return [Part(_parsed(content, ""), None)]
+        return [Part(_parsed(_decoded(content), ""), None)]
     cells = _cells(content)
     if sum(map(len, cells.values())) > _MAX_CODE:
         raise Unreadable(f"its cells have more than {_MAX_CODE >> 20} MiB of code")
@@ -86,6 +87,17 @@ def _content(path: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise Unreadable(f"larger than {limit >> 20} MiB")
     return content
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return importlib.util.decode_source(content)
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"not in its encoding, {error.encoding}: byte {error.start} is {content[error.start]:#04x}"
+        ) from error
+    except SyntaxError as error:
+        raise Unreadable(str(error)) from error  # an unknown encoding
 
 
 def _cells(content: bytes) -> dict[int, str]:
@@ -118,16 +130,16 @@ def _passing(line: re.Match[str]) -> str:
     return f"{indent}pass" + "\n" * line[0].count("\n")
 
 
-def _parsed(code: str | bytes, place: str) -> ast.Module:
+def _parsed(code: str, place: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as of invalid escape sequences
             return ast.parse(code)
     except SyntaxError as error:
-        if error.lineno is None:  # an encoding that is unknown, or that the file does not have
+        if error.lineno is None:  # null bytes
             raise Unreadable(f"{place}{error.msg}") from error
         raise Unreadable(f"{place}line {error.lineno}: {error.msg}", is_python_2=True) from error
     except (RecursionError, MemoryError) as error:
         raise Unreadable(f"{place}{_TOO_DEEP}") from error
-    except ValueError as error:  # null bytes
+    except ValueError as error:  # null bytes, before Python 3.11.4
         raise Unreadable(f"{place}{error}") from error

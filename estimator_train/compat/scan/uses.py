@@ -147,6 +147,8 @@ class _Reader:
             names.bind(each.asname or each.name, (reference,) if is_ours else (), place)
 
     def _expressions(self, nodes: Iterable[ast.AST | None], names: _Names, place: _Place) -> None:
+        if not names.held:
+            return
         pending = [(node, names) for node in nodes if node]  # a stack: code may be nested deeper than Python's calls
         while pending:
             node, names = pending.pop()
