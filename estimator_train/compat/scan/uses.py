@@ -111,6 +111,7 @@ class _Reader:
                 catches = any(map(_catches_absence, statement.handlers))
                 self.read(statement.body, names, branch._replace(is_guarded=place.is_guarded or catches))
                 for handler in statement.handlers:
+                    self._expressions([handler.type], names, branch)
                     self.read(handler.body, names, branch)
                 self.read([*statement.orelse, *statement.finalbody], names, branch)
             case ast.If():
