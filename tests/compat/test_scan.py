@@ -36,7 +36,11 @@ def verdicts(tmp_path):
         ("tf.estimator.KMeans", ABSENT, "use scikit-learn's KMeans or MiniBatchKMeans"),
         ("tf.contrib.boosted_trees", ABSENT, "use the ydf package (Yggdrasil Decision Forests)"),
         ("tf.contrib.rnn.NASCell", ABSENT, "use tf.nn.rnn_cell.LSTMCell"),
-        ("tf.compat.v1.contrib", ABSENT, "use tf.contrib of `import tensorflow as tf`, under --tf1"),
+        (
+            "tf.compat.v1.contrib",
+            ABSENT,
+            "use tf.contrib of `import tensorflow as tf`, with `estimator_train run --tf1`",
+        ),
         ("tf.no_such_name", ABSENT, ""),
     ],
 )
@@ -61,7 +65,10 @@ def test_a_file_that_needs_tf1_is_judged_as_it_runs_there(verdicts):
         "import tensorflow as tf\ntf.Session()\ntf.keras.optimizers.Adam(lr=1)\ntf.keras.utils.set_random_seed(1)"
     )
     assert found["tf.keras.optimizers.Adam"] == (WITH_TF1, "")  # tf.keras has the optimizers that know lr
-    assert found["tf.keras.utils.set_random_seed"] == (ABSENT, "--tf1, which other names in this file need, lacks it")
+    assert found["tf.keras.utils.set_random_seed"] == (
+        ABSENT,
+        "`estimator_train run --tf1`, which other names in this file need, lacks it",
+    )
 
 
 def test_a_name_that_a_program_can_do_without_works(verdicts):

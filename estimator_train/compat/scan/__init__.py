@@ -103,7 +103,11 @@ class _Judge:
                 return _spelled(reached), CHANGE, doctor.OLD_ARGUMENTS
             return _spelled(reached), WORKS, ""
         if works:
-            return _spelled(reached_with_tf1), ABSENT, "--tf1, which other names in this file need, lacks it"
+            return (
+                _spelled(reached_with_tf1),
+                ABSENT,
+                "`estimator_train run --tf1`, which other names in this file need, lacks it",
+            )
         if reached_with_tf1 == doctor.ADDONS:
             return reached_with_tf1, CHANGE, doctor.INSTEAD_OF_ADDONS
         return _spelled(reached_with_tf1), ABSENT, self._advice(reached_with_tf1)
@@ -118,7 +122,7 @@ class _Judge:
             return f"use {INSTEAD[below_contrib]}"
         outside = name.removeprefix("tensorflow.compat.v1.")
         if outside != name and self._with_tf1.find(Reference("tensorflow", attributes=tuple(outside.split("."))))[0]:
-            return f"use tf.{outside} of `import tensorflow as tf`, under --tf1"
+            return f"use tf.{outside} of `import tensorflow as tf`, with `estimator_train run --tf1`"
         return ""
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from estimator_train.compat.scan.private_tensorflow import keras_module
+
 
 class Target(NamedTuple):
     """What a name in a module refers to: the module `module`, or `name` in it, such as "compat.v1"."""
@@ -139,8 +141,7 @@ def _value(value: ast.expr, before: Mapping[str, Target | None]) -> Target | Non
             return target and Target(target.module, ".".join(filter(None, [target.name, below])))
         case ast.Call(ast.Name("_KerasLazyLoader" | "KerasLazyLoader"), keywords=keywords):
             given = {each.arg: str(each.value.value) for each in keywords if isinstance(each.value, ast.Constant)}
-            path = ["tf_keras.api", f"_{given.get('mode', 'v2')}", "keras", given.get("submodule", "")]
-            return Target(".".join(filter(None, path)))
+            return Target(keras_module(given.get("mode", "v2"), given.get("submodule", "")))
         case ast.Call(ast.Attribute(attr="LazyLoader") | ast.Name("LazyLoader"), [_, _, ast.Constant(str(module))]):
             return Target(module)
     return None

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from estimator_train.compat.drop_in import moved, names
 from estimator_train.compat.scan.installed import Target, file_of, names_of, paths_of
+from estimator_train.compat.scan.private_tensorflow import API, INSIDE
 from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow
 
-_API = "tensorflow._api.v2"
-_V1 = f"{_API}.compat.v1"
+_V1 = f"{API}.compat.v1"
 _CONTRIB = "tensorflow.contrib"
 
 
@@ -57,7 +57,7 @@ class Lookup:
     def __init__(self, tf1: bool) -> None:
         self._tf1 = tf1
         self._top: Found = Merged(_V1, "tensorflow") if tf1 else "tensorflow"
-        self._paths = {_API, *paths_of("tensorflow"), *paths_of(_V1)}
+        self._paths = {API, *paths_of("tensorflow"), *paths_of(_V1)}
         self.module = functools.cache(self._module)
         self.attribute = functools.cache(self._attribute)
 
@@ -122,7 +122,7 @@ class Lookup:
             return VALUE
         if module == _CONTRIB or module.startswith(f"{_CONTRIB}."):
             return self._of_contrib(module, name)
-        public = module.replace(_API, "tensorflow", 1)
+        public = module.replace(API, "tensorflow", 1)
         below = f"{public}.{name}"
         if below in names.MODULES or below in moved.MODULES:
             return below
@@ -188,5 +188,5 @@ class Lookup:
 
 def _restored(module: str) -> set[str]:
     """Returns the names that `moved.restore_names` sets in a module."""
-    tables = moved.NAMES.get(module.removeprefix("tensorflow.python."), {})
+    tables = moved.NAMES.get(module.removeprefix(f"{INSIDE}."), {})
     return {name.partition("=")[0] for listed in tables.values() for name in listed.split()}

@@ -71,7 +71,7 @@ def _show(file):
             advice = f": {name.advice}" if name.advice else ""
             lines.append(f"{name.name} ({_lines(name.places)}) {_PHRASES[name.verdict]}{advice}")
     if with_tf1 := [name for name in file.names if name.verdict == "tf1"]:
-        more = f" and {len(with_tf1) - 1} more names" if with_tf1[1:] else ""
+        more = f" and {len(with_tf1) - 1} more" if with_tf1[1:] else ""
         lines.append(f"{with_tf1[0].name} ({_lines(with_tf1[0].places)}){more}: {_PHRASES['tf1']}")
     if lines:
         click.echo("\n".join(map(printable, [file.path, *(f"  {line}" for line in lines)])) + "\n")
