@@ -66,7 +66,9 @@ def source_of(path: str) -> str | None:
     if not _is_served(first):
         return None
     if first == "slim":
-        return ".".join(["tf_slim", *below[2 if below[:2] == ["python", "slim"] else 0 :]])
+        for folder in ("python", "slim"):
+            below = below[1:] if below[:1] == [folder] else below
+        return ".".join(["tf_slim", *below])
     # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
     is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
     return f"{contrib.__name__}.{first}" if is_file or not below else None
