@@ -36,7 +36,11 @@ MODULES = {
 
 # Names that modules below tensorflow.python have lost, and where they are today; "old=new" renames.
 NAMES = {
-    "framework.ops": {"framework.indexed_slices": "IndexedSlices", "framework.tensor": "Tensor"},
+    "framework.ops": {
+        "framework.indexed_slices": "IndexedSlices",
+        "framework.tensor": "Tensor",
+        "framework.tensor_conversion_registry": "register_tensor_conversion_function",
+    },
     "ops.array_ops": {"ops.array_ops_stack": "stack unstack"},
     "ops.control_flow_ops": {
         "ops.cond": "cond",
