@@ -1,4 +1,4 @@
-"""Modules and names that TensorFlow itself has moved since programs for tf.estimator imported them."""
+"""Modules and names that TensorFlow itself has moved or removed since programs for tf.estimator imported them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import types
 
 # Each old module, and the modules that have its names today; none for a package of such modules.
 MODULES = {
+    **dict.fromkeys(["tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist"], ""),
+    "tensorflow.examples.tutorials.mnist.input_data": "estimator_train.compat.tf1.mnist_files",
     "tensorflow.python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
     "tensorflow.python.training.distribute": "tensorflow.python.distribute.distribute_lib",
     "tensorflow.python.training.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
