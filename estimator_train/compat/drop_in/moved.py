@@ -10,7 +10,9 @@ import types
 
 # Each old module, and the modules that have its names today; none for a package of such modules.
 MODULES = {
-    **dict.fromkeys(["tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist"], ""),
+    **dict.fromkeys(
+        ["tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist"], ""
+    ),
     "tensorflow.examples.tutorials.mnist.input_data": "estimator_train.compat.tf1.mnist_files",
     "tensorflow.python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
     "tensorflow.python.training.distribute": "tensorflow.python.distribute.distribute_lib",

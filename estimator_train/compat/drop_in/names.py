@@ -247,7 +247,8 @@ _RNN = "model_to_estimator with a tf_keras model that has LSTM or GRU layers"
 
 # Maps names of tf.estimator that this package lacks to their replacements.
 INSTEAD = {
-    **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
+    **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "TPUContext"], _ON_TPU),
+    **dict.fromkeys(["inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
     **dict.fromkeys(["BoostedTreesClassifier", "BoostedTreesEstimator", "BoostedTreesRegressor"], _FOREST),
     **dict.fromkeys(["RNNClassifier", "RNNEstimator"], _RNN),
     **dict.fromkeys(_LOGIT_FN_BUILDERS, "tf.compat.v1.estimator.experimental"),

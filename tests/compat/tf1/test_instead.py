@@ -25,7 +25,7 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
         ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
         ("contrib.learn", "learn_runner", "use tf.estimator.train_and_evaluate"),
-        ("contrib.cluster_resolver", "TPUClusterResolver", "use MirroredStrategy over GPUs; TPUs are not supported"),
+        ("contrib.distribute", "TPUStrategy", "use MirroredStrategy over GPUs; TPUs are not supported"),
         ("contrib.rnn", "GRUCel", "the closest name is 'GRUCell'"),
         ("contrib.learn.python.learn", "Experiment", "use tf.estimator.train_and_evaluate"),
     ],

@@ -73,7 +73,9 @@ def test_fake_data_needs_no_files():
 
 
 def test_bad_files_are_refused_in_one_line(folder):
-    with pytest.raises(FileNotFoundError, match=r"does not exist.*into .*nowhere, or read it with tf.keras.datasets.mnist"):
+    with pytest.raises(
+        FileNotFoundError, match=r"does not exist.*into .*nowhere, or read it with tf.keras.datasets.mnist"
+    ):
         read(folder / "nowhere")
     with pytest.raises(ValueError, match=r"Validation size should be between 0 and 5. Received: 5000."):
         read(folder)
