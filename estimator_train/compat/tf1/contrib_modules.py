@@ -17,6 +17,7 @@ from estimator_train.compat.tf1.instead import INSTEAD
 _ROOT = "tensorflow.contrib"
 # Modules of tf.contrib that are packages of their own today.
 _PACKAGES = {"gan": "tensorflow_gan", "keras": "tensorflow.keras", "slim": "tf_slim"}
+_BELOW = _PACKAGES | {"gan": "tensorflow_gan.python"}
 _FOLDERS = frozenset(["api", "keras", "python", "slim"])  # of these modules in tf.contrib, not of the packages
 _SERVED = frozenset([*_PACKAGES, *(module.name for module in pkgutil.iter_modules(contrib.__path__))])
 # One arg_scope holds for all of tf_slim.
@@ -60,7 +61,8 @@ class _Package(importlib.abc.Loader):
 
     def exec_module(self, module):
         first, *below = module.__name__.removeprefix(f"{_ROOT}.").split(".")
-        path = ".".join([_PACKAGES[first], *(part for part in below if part not in _FOLDERS)])
+        package = (_BELOW if below else _PACKAGES)[first]
+        path = ".".join([package, *(part for part in below if part not in _FOLDERS)])
         sys.modules[module.__name__] = importlib.import_module(path)
         if first in _OF_SLIM:
             importlib.import_module("estimator_train.compat.tf1.private_tf_slim")

@@ -7,7 +7,6 @@ _FOREST = "the ydf package (Yggdrasil Decision Forests)"
 _RNN_ESTIMATOR = "tf.keras.estimator.model_to_estimator with a model that has LSTM or GRU layers"
 _SKLEARN = "scikit-learn"
 _SPEC = "tf.estimator.Estimator with a model_fn that returns an EstimatorSpec"
-_TRAIN_AND_EVALUATE = "tf.estimator.train_and_evaluate with TrainSpec and EvalSpec"
 _MIRRORED = "tf.estimator.RunConfig(train_distribute=tf.distribute.MirroredStrategy())"
 _PROBABILITY = "the tensorflow-probability package"
 _SEQ2SEQ = "tf.while_loop or a tf.keras model; the decoders were in tensorflow-addons, which is discontinued"
@@ -147,7 +146,6 @@ INSTEAD = {
         )
     },
     "learn.DynamicRnnEstimator": _RNN_ESTIMATOR,
-    "learn.Experiment": _TRAIN_AND_EVALUATE,
     "learn.ExportStrategy": "tf.estimator.FinalExporter",
     "learn.InputFnOps": "tf.estimator.export.ServingInputReceiver",
     "learn.KMeansClustering": _SKLEARN,
@@ -159,8 +157,6 @@ INSTEAD = {
     "learn.extract_pandas_data": "DataFrame.to_numpy",
     "learn.infer_real_valued_columns_from_input": "tf.feature_column.numeric_column",
     "learn.io": "tf.estimator.inputs",
-    "learn.learn_runner": _TRAIN_AND_EVALUATE,
-    "learn.make_export_strategy": "tf.estimator.FinalExporter",
     "learn.models": "tf.layers",
     "learn.monitors": "the hooks of tf.train",
     "learn.pandas_input_fn": "tf.estimator.inputs.pandas_input_fn",
@@ -168,7 +164,6 @@ INSTEAD = {
     "learn.read_batch_examples": "tf.data.TFRecordDataset",
     "learn.read_batch_features": "tf.contrib.data.make_batched_features_dataset",
     "learn.run_n": "a tf.Session",
-    "learn.utils": "tf.estimator.export",
     "lookup.IdTableWithHashBuckets": "tf.lookup.StaticVocabularyTable",
     "lookup.MutableDenseHashTable": "tf.lookup.experimental.DenseHashTable",
     "metrics.aggregate_metrics_for_replicas": "tf.distribute",

@@ -64,16 +64,18 @@ def test_a_file_of_a_module_has_its_own_names(contrib):
 
 def test_gan_is_the_package_tensorflow_gan(contrib, monkeypatch, tmp_path):
     message = "has no attribute 'gan': tensorflow_gan is not installed: pip install tensorflow-gan"
+    monkeypatch.setitem(sys.modules, "tensorflow_gan", None)  # as if it were not installed
     with pytest.raises(AttributeError, match=message):
         _ = contrib.gan
-    losses = tmp_path / "tensorflow_gan" / "losses"
+    monkeypatch.delitem(sys.modules, "tensorflow_gan")
+    losses = tmp_path / "tensorflow_gan" / "python" / "losses"  # as in tensorflow-gan 2.1.0
     losses.mkdir(parents=True)
-    (losses.parent / "__init__.py").write_text("gan_train = 1\n")
-    (losses / "__init__.py").write_text("wasserstein = 2\n")
+    (losses.parent.parent / "__init__.py").write_text("gan_train = 1\n")
+    (losses / "losses_impl.py").write_text("wasserstein_generator_loss = 2\n")
     monkeypatch.syspath_prepend(tmp_path)
-    from tensorflow.contrib.gan.python.losses import wasserstein
+    from tensorflow.contrib.gan.python.losses.python import losses_impl
 
-    assert contrib.gan.gan_train == 1 and wasserstein == 2
+    assert contrib.gan.gan_train == 1 and losses_impl.wasserstein_generator_loss == 2
     for name in [name for name in sys.modules if name.startswith("tensorflow_gan")]:
         del sys.modules[name]
 
