@@ -8,7 +8,7 @@ from typing import NamedTuple
 from estimator_train.compat.drop_in import moved, names
 from estimator_train.compat.scan.installed import Target, file_of, names_of, paths_of
 from estimator_train.compat.scan.private_tensorflow import API, INSIDE
-from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow
+from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, private_tensorflow
 
 _V1 = f"{API}.compat.v1"
 _CONTRIB = "tensorflow.contrib"
@@ -92,7 +92,11 @@ class Lookup:
             return self._top
         if path == _CONTRIB or path.startswith(f"{_CONTRIB}."):
             source = contrib_modules.source_of(path) if self._tf1 else None
-            return path if source and file_of(source) else None
+            return path if source and self.module(source) else None
+        if self._tf1 and (sources := private_tensorflow.sources_of(path)):
+            found = [module for module in map(self.module, sources) if isinstance(module, str)]
+            own = path if file_of(path) else None
+            return Merged(found[-1], found[0]) if found[1:] else next(iter(found), own)
         if not parent:
             return path if file_of(path) else None
         package = self.module(parent)
@@ -146,10 +150,14 @@ class Lookup:
         return ours or theirs
 
     def _of_contrib(self, module: str, name: str) -> Found | None:
+        if module == _CONTRIB:
+            return self.module(f"{module}.{name}")
         source = contrib_modules.source_of(module)
-        if source is None or (name.startswith("_") and not source.startswith("tf_slim")):
+        ours = self.module(source) if source else None
+        if ours is None or name == "tf" or name.startswith("_"):
             return None
-        return self.module(f"{module}.{name}") if module == _CONTRIB else self.attribute(source, name)
+        file = self.attribute(ours, module.rpartition(".")[2]) if ".python" in module else None
+        return self.attribute(ours if file is None or isinstance(file, Value) else file, name)
 
     def _of_file(self, module: str, name: str) -> Found | None:
         """Returns what a name is in the module's file."""
@@ -171,7 +179,7 @@ class Lookup:
             return VALUE
         # TensorFlow imports most of its modules itself, and tensorflow/__init__.py deletes some of their names.
         below = f"{module}.{name}"
-        return below if file_of(below) else None
+        return self.module(below) if file_of(below) else None
 
     def _target(self, target: Target | None) -> Found:
         """Returns what a name refers to; VALUE also where that cannot be followed."""

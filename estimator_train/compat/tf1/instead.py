@@ -7,7 +7,6 @@ _FOREST = "the ydf package (Yggdrasil Decision Forests)"
 _RNN_ESTIMATOR = "tf.keras.estimator.model_to_estimator with a model that has LSTM or GRU layers"
 _SKLEARN = "scikit-learn"
 _SPEC = "tf.estimator.Estimator with a model_fn that returns an EstimatorSpec"
-_TRAIN_AND_EVALUATE = "tf.estimator.train_and_evaluate with TrainSpec and EvalSpec"
 _MIRRORED = "tf.estimator.RunConfig(train_distribute=tf.distribute.MirroredStrategy())"
 _PROBABILITY = "the tensorflow-probability package"
 _SEQ2SEQ = "tf.while_loop or a tf.keras model; the decoders were in tensorflow-addons, which is discontinued"
@@ -32,7 +31,6 @@ INSTEAD = {
     "factorization": _SKLEARN,
     "feature_column": "tf.feature_column",
     "ffmpeg": "the tensorflow-io package",
-    "gan": "the tensorflow-gan package",
     "graph_editor": "tf.import_graph_def with input_map",
     "hadoop": "the tensorflow-io package",
     "hooks": "tf.train.ProfilerHook",
@@ -41,7 +39,6 @@ INSTEAD = {
     "input_pipeline": "tf.data",
     "integrate": f"tfp.math.ode of {_PROBABILITY}",
     "kafka": "the tensorflow-io package",
-    "keras": "tf.keras",
     "kernel_methods": "tf.keras.layers.experimental.RandomFourierFeatures",
     "kfac": "the kfac package",
     "kinesis": "the tensorflow-io package",
@@ -51,7 +48,6 @@ INSTEAD = {
     "linalg": "tf.linalg.LinearOperator",
     "linear_optimizer": "tf.train.FtrlOptimizer with its l1 and l2 regularization",
     "lite": "tf.lite",
-    "losses": "tf.losses",
     "memory_stats": "tf.config.experimental.get_memory_info",
     "metric_learning": "the pytorch-metric-learning or tensorflow-similarity package",
     "mixed_precision": "tf.train.experimental.enable_mixed_precision_graph_rewrite",
@@ -93,7 +89,6 @@ INSTEAD = {
     # names in supported modules
     **dict.fromkeys([f"crf.{name}RnnCell" for name in ("CrfDecodeBackward", "CrfDecodeForward")], "crf_decode"),
     "crf.CrfForwardRnnCell": "crf_log_norm",
-    "cluster_resolver.TPUClusterResolver": _TPU,
     "data.AssertElementShape": "Dataset.map with tf.ensure_shape",
     "data.CheckpointInputPipelineHook": "estimator_train.RunConfig(resume_input=True)",
     "data.LMDBDataset": "the tensorflow-io package",
@@ -126,7 +121,6 @@ INSTEAD = {
     "estimator.replicate_model_fn": _MIRRORED,
     "estimator.export_saved_model_for_mode": "Estimator.experimental_export_all_saved_models",
     "estimator.export_all_saved_models": "Estimator.experimental_export_all_saved_models",
-    "framework.deprecated": "warnings.warn",
     "framework.load_and_remap_matrix": "tf.train.load_variable and numpy",
     "framework.remove_squeezable_dimensions": "tf.squeeze",
     "framework.safe_embedding_lookup_sparse": "tf.nn.safe_embedding_lookup_sparse",
@@ -152,7 +146,6 @@ INSTEAD = {
         )
     },
     "learn.DynamicRnnEstimator": _RNN_ESTIMATOR,
-    "learn.Experiment": _TRAIN_AND_EVALUATE,
     "learn.ExportStrategy": "tf.estimator.FinalExporter",
     "learn.InputFnOps": "tf.estimator.export.ServingInputReceiver",
     "learn.KMeansClustering": _SKLEARN,
@@ -164,8 +157,6 @@ INSTEAD = {
     "learn.extract_pandas_data": "DataFrame.to_numpy",
     "learn.infer_real_valued_columns_from_input": "tf.feature_column.numeric_column",
     "learn.io": "tf.estimator.inputs",
-    "learn.learn_runner": _TRAIN_AND_EVALUATE,
-    "learn.make_export_strategy": "tf.estimator.FinalExporter",
     "learn.models": "tf.layers",
     "learn.monitors": "the hooks of tf.train",
     "learn.pandas_input_fn": "tf.estimator.inputs.pandas_input_fn",
@@ -173,7 +164,6 @@ INSTEAD = {
     "learn.read_batch_examples": "tf.data.TFRecordDataset",
     "learn.read_batch_features": "tf.contrib.data.make_batched_features_dataset",
     "learn.run_n": "a tf.Session",
-    "learn.utils": "tf.estimator.export",
     "lookup.IdTableWithHashBuckets": "tf.lookup.StaticVocabularyTable",
     "lookup.MutableDenseHashTable": "tf.lookup.experimental.DenseHashTable",
     "metrics.aggregate_metrics_for_replicas": "tf.distribute",
@@ -181,7 +171,6 @@ INSTEAD = {
     **dict.fromkeys([f"opt.{name}Optimizer" for name in ("AGN", "ElasticAverage", "ModelAverage")], _MIRRORED),
     "opt.DropStaleGradientOptimizer": "tf.train.SyncReplicasOptimizer",
     "opt.ExternalOptimizerInterface": _SCIPY,
-    "opt.LARSOptimizer": "tf.train.MomentumOptimizer",
     "opt.LazyAdamGSOptimizer": "tf.contrib.opt.LazyAdamOptimizer",
     "opt.MultitaskOptimizerWrapper": "a tf.train optimizer for each task",
     "opt.NadamOptimizer": "tf.keras.optimizers.Nadam",
@@ -194,7 +183,6 @@ INSTEAD = {
     "rnn.Conv2DLSTMCell": "tf.keras.layers.ConvLSTM2D",
     "rnn.Conv3DLSTMCell": "tf.keras.layers.ConvLSTM3D",
     "rnn.CoupledInputForgetGateLSTMCell": "tf.nn.rnn_cell.LSTMCell",
-    "rnn.LayerNormBasicLSTMCell": "tf.nn.rnn_cell.LSTMCell, or a tf.keras LSTM with LayerNormalization",
     "rnn.NASCell": "tf.nn.rnn_cell.LSTMCell",
     "rnn.PhasedLSTMCell": "tf.nn.rnn_cell.LSTMCell",
     "rnn.UGRNNCell": "tf.nn.rnn_cell.GRUCell",

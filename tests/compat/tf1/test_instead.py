@@ -24,10 +24,10 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
         ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
         ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
-        ("contrib.learn", "learn_runner", "use tf.estimator.train_and_evaluate"),
-        ("contrib.cluster_resolver", "TPUClusterResolver", "use MirroredStrategy over GPUs; TPUs are not supported"),
+        ("contrib.learn", "Estimator", "use tf.estimator.Estimator with a model_fn"),
+        ("contrib.distribute", "TPUStrategy", "use MirroredStrategy over GPUs; TPUs are not supported"),
         ("contrib.rnn", "GRUCel", "the closest name is 'GRUCell'"),
-        ("contrib.learn.python.learn", "Experiment", "use tf.estimator.train_and_evaluate"),
+        ("contrib.learn.python.learn.estimators", "SVM", "use scikit-learn"),
     ],
 )
 def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
@@ -43,7 +43,7 @@ def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
         ("from tensorflow.contrib import seq2seq", "use tf.while_loop"),
         ("from tensorflow.contrib.seq2seq import BeamSearchDecoder", "use tf.while_loop"),
         ("from tensorflow.contrib.rnn import ConvLSTMCell", "use tf.keras.layers.ConvLSTM2D"),
-        ("from tensorflow.contrib.learn.python.learn import learn_runner", "use tf.estimator.train_and_evaluate"),
+        ("from tensorflow.contrib.learn.python.learn import monitors", "use the hooks of tf.train"),
     ],
 )
 def test_an_absent_import_says_what_to_use(statement, message):
