@@ -62,7 +62,7 @@ def model_source(model: Any, custom_objects: CustomObjects | None = None, seed: 
         return ModelSource(adapter_of(given), given, build, custom_objects, seed=seed)
 
 
-def _is_model(model):
+def _is_model(model: object) -> bool:
     """Returns whether this is a model of any Keras, such as tensorflow.python.keras, rather than a function."""
     return hasattr(type(model), "compile") and hasattr(type(model), "get_weights")
 

@@ -103,20 +103,20 @@ def read_data_sets(
     options: dict[str, Any] = {"one_hot": one_hot, "dtype": dtype, "reshape": reshape, "seed": seed}
     if fake_data:
         return Datasets(*(DataSet([], [], fake_data=True, **options) for _ in range(3)))
-    files = [
-        _read(Path(train_dir) / f"{part}-{kind}-ubyte.gz")
-        for part in ("train", "t10k")
-        for kind in ("images-idx3", "labels-idx1")
-    ]
-    images, labels, test_images, test_labels = files
-    if one_hot:
-        labels, test_labels = (np.eye(_CLASSES)[each] for each in (labels, test_labels))
+    images, labels = _read_part(train_dir, "train", one_hot)
+    test = _read_part(train_dir, "t10k", one_hot)
     if not 0 <= validation_size <= len(images):
         raise ValueError(f"Validation size should be between 0 and {len(images)}. Received: {validation_size}.")
-    first = slice(validation_size)
-    rest = slice(validation_size, None)
-    parts = (images[rest], labels[rest]), (images[first], labels[first]), (test_images, test_labels)
-    return Datasets(*(DataSet(*part, **options) for part in parts))
+    train = images[validation_size:], labels[validation_size:]
+    validation = images[:validation_size], labels[:validation_size]
+    return Datasets(*(DataSet(*part, **options) for part in (train, validation, test)))
+
+
+def _read_part(folder, name, one_hot):
+    """Returns the images and labels of one part."""
+    images = _read(Path(folder) / f"{name}-images-idx3-ubyte.gz")
+    labels = _read(Path(folder) / f"{name}-labels-idx1-ubyte.gz")
+    return images, np.eye(_CLASSES)[labels] if one_hot else labels
 
 
 def _read(path):

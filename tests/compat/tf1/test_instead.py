@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import operator
+import re
 
 import pytest
 
@@ -17,9 +19,17 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
         assert name not in dir(getattr(contrib, module) if module else contrib), path
 
 
+def test_a_name_of_contrib_that_took_a_names_place_is_there(contrib):
+    for path, today in INSTEAD.items():
+        for used in re.findall(r"tf\.contrib\.([\w.]+)", today):
+            assert operator.attrgetter(used)(contrib) is not None, path
+
+
 @pytest.mark.parametrize(
     ("path", "name", "message"),
     [
+        ("contrib.rnn", "stack_bidirectional_rnn", "use tf.contrib.rnn.stack_bidirectional_dynamic_rnn"),
+        ("contrib.rnn", "IndyLSTMCell", "estimator_train has only the parts that Estimator code used"),
         ("contrib", "seq2seq", "module 'tensorflow.contrib' has no attribute 'seq2seq': use tf.while_loop"),
         ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),

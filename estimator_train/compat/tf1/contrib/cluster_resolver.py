@@ -13,7 +13,7 @@ TFConfigClusterResolver = _resolvers.TFConfigClusterResolver
 UnionClusterResolver = _resolvers.UnionResolver
 
 
-class TPUClusterResolver(_resolvers.SimpleClusterResolver):
+class TPUClusterResolver(tf.compat.v1.distribute.cluster_resolver.SimpleClusterResolver):
     """Connects to no TPU: its cluster is empty, and its master is this process, as TPUEstimator(use_tpu=False) needs.
 
     Scripts make one whether or not they use a TPU. All arguments are ignored.

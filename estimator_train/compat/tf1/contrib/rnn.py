@@ -92,7 +92,7 @@ class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
         return run.h * inside, LSTMStateTuple(*state)
 
 
-class LayerNormBasicLSTMCell(RNNCell):
+class LayerNormBasicLSTMCell(tf.compat.v1.nn.rnn_cell.RNNCell):
     """An LSTM with layer normalization (Ba et al. 2016) and dropout of the new values (Semeniuta et al. 2016)."""
 
     def __init__(

@@ -59,18 +59,7 @@ class Experiment:
         saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
         check_interval_secs: int = 5,
     ) -> None:
-        if not isinstance(estimator, Estimator):
-            raise ValueError(f"`estimator` must be a `tf.estimator.Estimator`, given: {estimator!r}")
-        if eval_metrics is not None:
-            raise ValueError(
-                "`eval_metrics` must be `None` with `tf.estimator.Estimator`. "
-                "Use `eval_metric_ops` in `tf.estimator.EstimatorSpec` instead."
-            )
-        if checkpoint_and_export:
-            raise ValueError(
-                "checkpoint_and_export=True: pass a tf.estimator.LatestExporter in export_strategies, which exports "
-                "after each evaluation"
-            )
+        _check(estimator, eval_metrics, checkpoint_and_export)
         is_evaluator = estimator.config.task_type == TaskType.EVALUATOR
         throttle_secs = continuous_eval_throttle_secs if is_evaluator else 0
         self._estimator = estimator
@@ -131,3 +120,19 @@ class Experiment:
         """Trains one step, evaluates one batch, and returns the metrics."""
         self._estimator.train(self._train_spec.input_fn, self._train_spec.hooks, steps=1)
         return self._estimator.evaluate(self._eval_spec.input_fn, 1, self._eval_spec.hooks, name="one_pass")
+
+
+def _check(estimator, eval_metrics, checkpoint_and_export):
+    """Raises ValueError where a `tf.estimator.Estimator` cannot do what an Experiment is asked for."""
+    if not isinstance(estimator, Estimator):
+        raise ValueError(f"`estimator` must be a `tf.estimator.Estimator`, given: {estimator!r}")
+    if eval_metrics is not None:
+        raise ValueError(
+            "`eval_metrics` must be `None` with `tf.estimator.Estimator`. "
+            "Use `eval_metric_ops` in `tf.estimator.EstimatorSpec` instead."
+        )
+    if checkpoint_and_export:
+        raise ValueError(
+            "checkpoint_and_export=True: pass a tf.estimator.LatestExporter in export_strategies, which exports after "
+            "each evaluation"
+        )
