@@ -163,6 +163,8 @@ class _Reader:
             elif isinstance(node, ast.Lambda):
                 pending.append((node.body, names.without(node.args)))
                 children = [node.args]
+            elif isinstance(node, (ast.Constant, ast.expr_context)):
+                continue
             elif isinstance(node, ast.comprehension):
                 children = [node.iter, *node.ifs]
             else:
