@@ -96,10 +96,10 @@ def test_files_and_lines_are_named(tmp_path):
 
 
 def test_programs_that_run_here_are_found_to_work():
-    """tests/compat/test_programs.py runs them: the ranker as it is, the tagger under --tf1."""
-    ranker, tagger = scan(PROGRAMS)
-    assert {name.verdict for name in ranker.names} == {WORKS} and len(ranker.names) > 50
-    assert {name.verdict for name in tagger.names} == {WORKS, WITH_TF1} and len(tagger.names) > 30
+    """tests/compat/test_programs.py runs them: the ranker as it is, the others under --tf1."""
+    verdicts = {file.path: {name.verdict for name in file.names} for file in scan(PROGRAMS) if file.names}
+    assert verdicts["ranker.py"] == {WORKS} and verdicts["tagger.py"] == {WORKS, WITH_TF1}
+    assert set().union(*verdicts.values()) == {WORKS, WITH_TF1}
 
 
 def test_neither_tensorflow_nor_the_code_is_imported(tmp_path):
