@@ -84,7 +84,7 @@ setup(
         "mlflow": ["mlflow-skinny>=2.10"],  # --log mlflow
         "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
         "parquet": ["pyarrow>=14"],  # predict --out FILE.parquet
-        "tf1": ["tf-slim>=1.1"],  # --tf1: tf.contrib.layers and slim, framework, metrics, training; 1.1 is its last
+        "tf1": ["tf-slim>=1.1"],  # --tf1: much of tf.contrib, from layers to slim; 1.1 is its last
         "wandb": ["wandb>=0.17"],  # --log wandb
         "docs": DOCUMENTATION,
         "release": [

@@ -148,7 +148,7 @@ def dnn_logit_fn_builder(
     activation_fn: Callable[[tf.Tensor], tf.Tensor],
     dropout: float | None,
     input_layer_partitioner: Partitioner | None,
-    batch_norm: bool,
+    batch_norm: bool = False,
 ) -> Callable[[dict[str, Any], str], tf.Tensor]:
     """Returns a function (features, mode) that computes a network's logits, a float32 tensor (batch, units).
 

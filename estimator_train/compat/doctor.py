@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 _LIBRARIES = {"estimator_train", "tensorflow", "tf_keras", "keras"}
-_ADDONS = "tensorflow_addons"
+ADDONS = "tensorflow_addons"
+INSTEAD_OF_ADDONS = f'{ADDONS} ended with TensorFlow 2.15; see "Instead of {ADDONS}" in docs/migrating.md'
+OLD_ARGUMENTS = 'see "Keras optimizers in older scripts" in docs/migrating.md'
 
 
 def watch(replicas: int | None = None) -> None:
@@ -49,8 +51,8 @@ def remedy(error: BaseException, command: str | None) -> str | None:
     """
     frames = traceback.walk_tb(error.__traceback__)
     modules = {frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames}
-    if _ADDONS in modules or (isinstance(error, ImportError) and (error.name or "").startswith(_ADDONS)):
-        return f'{_ADDONS} ended with TensorFlow 2.15; see "Instead of {_ADDONS}" in docs/migrating.md'
+    if ADDONS in modules or (isinstance(error, ImportError) and (error.name or "").startswith(ADDONS)):
+        return INSTEAD_OF_ADDONS
     if isinstance(error, ValueError) and "as_list() is not defined on an unknown TensorShape" in str(error):
         return (
             'Keras reads from the shape of the labels what metrics=["acc"] means: give from_generator an '
@@ -68,10 +70,7 @@ def _watch_learning_rates(keras: Any, warn: Callable[[str], None]) -> None:
     def look(optimizer: Any, *_: Any, **arguments: Any) -> None:
         if rate := arguments.get("lr"):
             name = f"{type(optimizer).__name__}(lr={rate})"
-            warn(
-                f"{name} is trained with the default learning rate: write learning_rate={rate}; see "
-                '"Keras optimizers in older scripts" in docs/migrating.md'
-            )
+            warn(f"{name} is trained with the default learning rate: write learning_rate={rate}; {OLD_ARGUMENTS}")
 
     _call_before(keras.optimizers.Optimizer, "__init__", look)
 

@@ -38,3 +38,14 @@ def test_a_recommender_that_reaches_into_the_old_modules(tmp_path):
     assert sorted(result["ranks"]) == list(range(16)) and result["trainings"] == 1
     assert result["exports"] == {"best": 2, "latest": 3}
     assert {"deep_0/dense/kernel", "linear_model/item/weights"} < set(result["variables"])
+
+
+@pytest.mark.slow
+def test_a_trainer_of_registered_models_by_an_experiment(tmp_path):
+    result = run(["--tf1", PROGRAMS / "trainer.py", f"--output_dir={tmp_path}", "--hparams=filters=3"], tmp_path)
+    assert result["accuracy"] == 1 and result["global_step"] == 60
+    assert result["exports"] == ["export/Servo"]
+    assert result["loaded_before"] == [] and result["cluster"] == {}
+    # The names and shapes of TensorFlow 1.15's layers, under the scope of both slim and tf.contrib.layers.
+    shapes = {"conv/conv_1/weights": [3, 3, 1, 3], "conv/conv_1/LayerNorm/gamma": [3], "logits/biases": [2]}
+    assert {f"small_net/{name}": shape for name, shape in shapes.items()}.items() <= result["shapes"].items()

@@ -35,7 +35,8 @@ def adapter_of(model: object) -> Adapter:
         return _TF_KERAS
     keras = sys.modules.get("keras")
     if keras is None or not isinstance(model, keras.Model):
-        raise ValueError(f"keras_model must be a compiled Keras model, given: {model!r}")
+        other = ", a model of another Keras; import its Keras as tf.keras" if _is_model(model) else ""
+        raise ValueError(f"keras_model must be a compiled Keras model, given: {model!r}{other}")
     return _keras3_adapter()
 
 
@@ -50,11 +51,16 @@ def model_source(model: Any, custom_objects: CustomObjects | None = None, seed: 
     `ModelSource` describes the arguments. Raises ValueError; see `adapter_of` and `ModelSource`.
     """
     with eager_classes(), eager_mode():
-        if isinstance(model, tuple(keras.Model for keras in imported_kerases())) or not callable(model):
+        if _is_model(model) or not callable(model):
             given, build = model, None
         else:
             given, build = model(), model
         return ModelSource(adapter_of(given), given, build, custom_objects, seed=seed)
+
+
+def _is_model(model: object) -> bool:
+    """Returns whether this is a model of any Keras, such as tensorflow.python.keras, rather than a function."""
+    return hasattr(type(model), "compile") and hasattr(type(model), "get_weights")
 
 
 def load_model(

@@ -19,6 +19,7 @@ from estimator_train.app.cli.commands.memory import memory
 from estimator_train.app.cli.commands.predict import predict
 from estimator_train.app.cli.commands.report import report
 from estimator_train.app.cli.commands.run import run
+from estimator_train.app.cli.commands.scan import scan
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.programs import check_former_words
 from estimator_train.app.cli.synonyms import meant_by
@@ -35,6 +36,7 @@ Examples:
   estimator_train predict --model-dir runs/oct2017 scan.jpeg
   estimator_train export --model-dir runs/oct2017 --format saved_model --out DIR
   estimator_train run old_script.py --its --own --flags
+  estimator_train scan old_repository
 
 \b
 Bash completes commands, flags and names after
@@ -79,7 +81,7 @@ def commands():
     """
 
 
-for _command in (train, evaluate, report, compare, predict, export, run, launch, datasets, memory, bench):
+for _command in (train, evaluate, report, compare, predict, export, run, scan, launch, datasets, memory, bench):
     commands.add_command(_command)
 
 

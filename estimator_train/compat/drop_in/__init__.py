@@ -110,5 +110,5 @@ def _why_absent(module, name):
     message = f"module {module.__name__!r} has no attribute {name!r}"
     if name in names.INSTEAD:
         return f"{message}: use {names.INSTEAD[name]}"
-    nearest = difflib.get_close_matches(name, dir(module), n=1)
+    nearest = difflib.get_close_matches(name, dir(module), n=1, cutoff=0.9)
     return f"{message}; the closest name is {nearest[0]!r}" if nearest else message

@@ -1,4 +1,4 @@
-"""Modules and names that TensorFlow itself has moved since programs for tf.estimator imported them."""
+"""Modules and names that TensorFlow itself has moved or removed since programs for tf.estimator imported them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import types
 
 # Each old module, and the modules that have its names today; none for a package of such modules.
 MODULES = {
+    **dict.fromkeys(
+        ["tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist"], ""
+    ),
+    "tensorflow.examples.tutorials.mnist.input_data": "estimator_train.compat.tf1.mnist_files",
     "tensorflow.python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
     "tensorflow.python.training.distribute": "tensorflow.python.distribute.distribute_lib",
     "tensorflow.python.training.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
@@ -36,7 +40,11 @@ MODULES = {
 
 # Names that modules below tensorflow.python have lost, and where they are today; "old=new" renames.
 NAMES = {
-    "framework.ops": {"framework.indexed_slices": "IndexedSlices", "framework.tensor": "Tensor"},
+    "framework.ops": {
+        "framework.indexed_slices": "IndexedSlices",
+        "framework.tensor": "Tensor",
+        "framework.tensor_conversion_registry": "register_tensor_conversion_function",
+    },
     "ops.array_ops": {"ops.array_ops_stack": "stack unstack"},
     "ops.control_flow_ops": {
         "ops.cond": "cond",

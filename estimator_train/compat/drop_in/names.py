@@ -81,7 +81,7 @@ _FOR_EXPORTS = (
 # names in them. "old=new" renames.
 _BESIDES = {
     "canned.dnn": {
-        "canned.dnn": "dnn_logit_fn_builder",
+        "canned.dnn": "dnn_logit_fn_builder _dnn_logit_fn_builder=dnn_logit_fn_builder",
         "compat.drop_in.model_fns": "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2",
     },
     "canned.head": {
@@ -104,7 +104,10 @@ _BESIDES = {
         ),
     },
     "canned.linear": {
-        "canned.linear": "linear_logit_fn_builder linear_logit_fn_builder_v2=linear_logit_fn_builder",
+        "canned.linear": (
+            "linear_logit_fn_builder _linear_logit_fn_builder=linear_logit_fn_builder "
+            "linear_logit_fn_builder_v2=linear_logit_fn_builder"
+        ),
         "compat.drop_in.model_fns": (
             "_linear_model_fn _linear_model_fn_v2 _validate_linear_sdca_optimizer_for_linear_classifier"
         ),
@@ -156,6 +159,7 @@ _BESIDES = {
         "compat.drop_in.estimator": "get_default_session_config path_to_str",
         "run_config": "TaskType",
     },
+    **dict.fromkeys(["tpu.error_handling", "tpu.tpu_context", "tpu.util"], {}),  # imported, and used on TPUs alone
     "tpu.tpu_config": {"compat.drop_in.tpu": _TPU["tpu.tpu_config"]},
     "tpu.tpu_estimator": {
         "compat.drop_in.tpu": _TPU["tpu.tpu_estimator"],
@@ -224,7 +228,10 @@ def _modules():
     for path in list(modules):
         while (path := path.rpartition(".")[0]).startswith(("tensorflow_estimator", "tensorflow.python.estimator")):
             modules.setdefault(path, {})
-    # TensorFlow had this module for tf.estimator alone, and removed it with it.
+    # TensorFlow had these modules for tf.estimator alone, and removed them with it.
+    tpu = "tensorflow_estimator.python.estimator.tpu"
+    for module in ("error_handling", "tpu_config", "tpu_context", "tpu_estimator", "util"):
+        modules[f"tensorflow.python.tpu.{module}"] = modules[f"{tpu}.{module}"]
     ours = "estimator_train.compat.drop_in.estimator_training"
     modules["tensorflow.python.distribute.estimator_training"] = {
         name: f"{ours}:{name}" for name in ("should_run_distribute_coordinator", "train_and_evaluate")
@@ -240,7 +247,8 @@ _RNN = "model_to_estimator with a tf_keras model that has LSTM or GRU layers"
 
 # Maps names of tf.estimator that this package lacks to their replacements.
 INSTEAD = {
-    **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
+    **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "TPUContext"], _ON_TPU),
+    **dict.fromkeys(["inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
     **dict.fromkeys(["BoostedTreesClassifier", "BoostedTreesEstimator", "BoostedTreesRegressor"], _FOREST),
     **dict.fromkeys(["RNNClassifier", "RNNEstimator"], _RNN),
     **dict.fromkeys(_LOGIT_FN_BUILDERS, "tf.compat.v1.estimator.experimental"),

@@ -17,6 +17,13 @@ def fn_args(function: Callable) -> tuple[str, ...]:
     return function_utils.fn_args(function)
 
 
+def deprecation() -> ModuleType:
+    """Returns the module of the decorators `deprecated`, `deprecated_args` and `deprecated_arg_values`."""
+    from tensorflow.python.util import deprecation
+
+    return deprecation
+
+
 def unwrapped_compat_module(version: str) -> ModuleType:
     """Returns the module "v1" or "v2" in `tensorflow._api`, which `tf.compat.v1` or `tf.compat.v2` wraps."""
     return importlib.import_module(f"tensorflow._api.v2.compat.{version}")

@@ -29,15 +29,22 @@ def install() -> None:
     drop_in.install()
     import tensorflow as tf
 
-    from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, tensorflow_2  # these need the drop-in
+    from estimator_train.compat.tf1 import (  # these need the drop-in
+        contrib_modules,
+        merged_tensorflow,
+        private_tensorflow,
+        tensorflow_2,
+    )
 
     _disable_v2_behavior(tf)
+    private_tensorflow.use_data_of_tf1()
     for path in names.MODULES:
         if path.startswith("tensorflow.compat.v1.estimator"):
             sys.modules[path.replace("compat.v1.", "")] = importlib.import_module(path)
     tensorflow_2.keep_for(["estimator_train", "tf_keras", "keras"])
     contrib_modules.install()
     merged_tensorflow.install()
+    private_tensorflow.use_tf_keras()
 
 
 def _disable_v2_behavior(tf):

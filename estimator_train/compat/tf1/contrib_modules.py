@@ -15,8 +15,14 @@ from estimator_train.compat.tf1 import contrib
 from estimator_train.compat.tf1.instead import INSTEAD
 
 _ROOT = "tensorflow.contrib"
-_SERVED = frozenset(["slim", *(module.name for module in pkgutil.iter_modules(contrib.__path__))])
-_OF_SLIM = frozenset(["framework", "layers", "metrics", "slim", "training"])  # one arg_scope holds for all of them
+# Modules of tf.contrib that are packages of their own today.
+_PACKAGES = {"gan": "tensorflow_gan", "keras": "tensorflow.keras", "slim": "tf_slim"}
+_BELOW = _PACKAGES | {"gan": "tensorflow_gan.python"}
+_FOLDERS = frozenset(["api", "keras", "python", "slim"])  # of these modules in tf.contrib, not of the packages
+_SERVED = frozenset([*_PACKAGES, *(module.name for module in pkgutil.iter_modules(contrib.__path__))])
+# One arg_scope holds for all of tf_slim.
+_OF_SLIM = dict.fromkeys(["framework", "layers", "losses", "metrics", "slim", "training"], "tf_slim")
+_TO_INSTALL = _OF_SLIM | {"gan": "tensorflow_gan"}
 
 
 def install() -> None:
@@ -29,13 +35,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname, path, target=None):
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
-        first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
-        if first == "slim" and _is_served(first):
-            return importlib.machinery.ModuleSpec(fullname, _Slim(), is_package=True)
-        # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
-        is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
-        if fullname == _ROOT or (_is_served(first) and (not below or is_file)):
-            return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
+        if source := source_of(fullname):
+            loader = self if source.startswith(contrib.__name__) else _Package()
+            return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
         # If `name` were set, Python would replace this error by one that does not suggest a replacement.
         parent, _, name = fullname.rpartition(".")
         raise ModuleNotFoundError(_why_absent(parent, name))
@@ -47,24 +49,43 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-class _Slim(importlib.abc.Loader):
-    """Loads a module of tf_slim in place of one of contrib.slim, or of its files below contrib.slim.python.slim."""
+class _Package(importlib.abc.Loader):
+    """Loads a package in place of a module of tf.contrib, and its modules in place of those below it."""
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        path = module.__name__.removeprefix(f"{_ROOT}.slim").removeprefix(".python").removeprefix(".slim")
-        sys.modules[module.__name__] = importlib.import_module(f"tf_slim{path}")
-        importlib.import_module("estimator_train.compat.tf1.private_tf_slim")
+        sys.modules[module.__name__] = importlib.import_module(source_of(module.__name__))
+        if module.__name__.removeprefix(f"{_ROOT}.").partition(".")[0] in _OF_SLIM:
+            importlib.import_module("estimator_train.compat.tf1.private_tf_slim")
+
+
+def source_of(path: str) -> str | None:
+    """Returns the path of the module whose names tensorflow.contrib or a module below it has, or None; imports nothing.
+
+    >>> source_of("tensorflow.contrib.slim.nets")
+    'tf_slim.nets'
+    """
+    if path == _ROOT:
+        return contrib.__name__
+    first, *below = path.removeprefix(f"{_ROOT}.").split(".")
+    if not _is_served(first):
+        return None
+    if first in _PACKAGES:
+        package = (_BELOW if below else _PACKAGES)[first]
+        return ".".join([package, *(part for part in below if part not in _FOLDERS)])
+    # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
+    is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
+    return f"{contrib.__name__}.{first}" if is_file or not below else None
 
 
 def _is_served(module):
-    return module in _SERVED and not _lacks_slim(module)
+    return module in _SERVED and not _lacks_package(module)
 
 
-def _lacks_slim(module):
-    return module in _OF_SLIM and importlib.util.find_spec("tf_slim") is None
+def _lacks_package(module):
+    return module in _TO_INSTALL and importlib.util.find_spec(_TO_INSTALL[module]) is None
 
 
 class _ContribModule(types.ModuleType):
@@ -87,25 +108,27 @@ def _names(path):
     """Returns the sorted names of the module at `path`."""
     if path == _ROOT:
         return sorted(filter(_is_served, _SERVED))
-    return sorted(name for name in vars(_ours(path)) if not name.startswith("_"))
+    return sorted(name for name in vars(_ours(path)) if not name.startswith("_") and name != "tf")
 
 
 def _ours(path):
     """Returns this package's module with the names of the module at `path`."""
-    module = path.removeprefix(f"{_ROOT}.").partition(".")[0]
-    return importlib.import_module(f"{contrib.__name__}.{module}")
+    ours = importlib.import_module(source_of(path))
+    file = getattr(ours, path.rpartition(".")[2], None) if ".python" in path else None
+    return file if isinstance(file, types.ModuleType) else ours
 
 
 def _why_absent(module, name):
     message = f"module {module!r} has no attribute {name!r}"
     path = f"{module.partition('.python')[0]}.{name}".removeprefix(f"{_ROOT}.")
     first = path.partition(".")[0]
-    if _lacks_slim(first):
-        return f"{message}: tf_slim is not installed: pip install tf-slim"
+    if _lacks_package(first):
+        package = _TO_INSTALL[first]
+        return f"{message}: {package} is not installed: pip install {package.replace('_', '-')}"
     if path in INSTEAD:
         return f"{message}: use {INSTEAD[path]}"
     is_known = module == _ROOT or first in _SERVED
-    nearest = difflib.get_close_matches(name, _names(module), n=1) if is_known else None
+    nearest = difflib.get_close_matches(name, _names(module), n=1, cutoff=0.9) if is_known else None  # misspelled
     if nearest:
         return f"{message}; the closest name is {nearest[0]!r}"
     return f"{message}: TensorFlow 2 has no contrib, and estimator_train has only the parts that Estimator code used"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import types
 
-import tensorflow as tf
-
 # tf.compat has both versions. tf.estimator and Keras come from v1 only: TensorFlow 2's Keras optimizers would silently
 # update nothing in a v1 graph.
-_UNMERGED = ("compat", "estimator", "keras")
+UNMERGED = ("compat", "estimator", "keras")
 
 
 def install() -> None:
     """Makes `import tensorflow` find the merged module and its submodules."""
+    import tensorflow as tf
+
     merged = _merged("tensorflow", tf.compat.v1, tf)
     merged.compat = tf.compat
     merged.contrib = sys.modules["tensorflow.contrib"]
@@ -27,7 +27,7 @@ def _merged(name, v1, v2):
         ours, theirs = getattr(v1, part), getattr(v2, part, None)
         if part == "__path__":
             module.__path__ = [*ours, *theirs]
-        elif not part.startswith("_") and part not in _UNMERGED and _are_modules(ours, theirs):
+        elif not part.startswith("_") and part not in UNMERGED and _are_modules(ours, theirs):
             below = _merged(f"{name}.{part}", ours, theirs)
             setattr(module, part, below)
             # Do not replace real packages of this name, such as tensorflow.lite.

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.adapter_choice import adapter_of
+from estimator_train._engine.keras.adapter_choice import adapter_of, model_source
 from estimator_train._engine.keras.keras3.adapter import Keras3Adapter
 from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
 from estimator_train._engine.remedies import UnsuitableError
@@ -40,8 +40,15 @@ def test_each_keras_has_an_adapter_of_its_own():
     assert isinstance(adapter_of(compiled(tf_keras)), TfKerasAdapter)
     assert isinstance(adapter_of(compiled(keras3)), Keras3Adapter)
     assert adapter_of(compiled(keras3)) is adapter_of(compiled(keras3))  # programs compare it
-    with pytest.raises(ValueError, match="keras_model must be a compiled Keras model, given: 'model'"):
+    with pytest.raises(ValueError, match="keras_model must be a compiled Keras model, given: 'model'$"):
         adapter_of("model")
+
+
+def test_a_model_of_another_keras_is_named_and_not_called():
+    from tensorflow.python.keras import models
+
+    with pytest.raises(ValueError, match=r"given: <.*Sequential.*>, a model of another Keras; import .* as tf.keras$"):
+        model_source(models.Sequential())
 
 
 @pytest.mark.parametrize("keras", KERASES)

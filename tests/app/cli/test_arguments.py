@@ -48,7 +48,7 @@ def run_all(folder, arguments, without=("tensorflow",), environments=None):
 
 
 def test_help_answers_without_numpy_and_tensorflow(tmp_path):
-    named = [[name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "launch")]
+    named = [[name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "scan", "launch")]
     arguments = [["--help"], ["-h"], ["--version"], ["evaluate", "-h"], *named]
     for code, output, errors in run_all(tmp_path, arguments, without=("numpy", "tensorflow")):
         assert (code, errors) == (0, "")
@@ -56,7 +56,7 @@ def test_help_answers_without_numpy_and_tensorflow(tmp_path):
 
 
 OFFERED = {
-    "": "bench compare datasets evaluate export launch memory predict report run train",
+    "": "bench compare datasets evaluate export launch memory predict report run scan train",
     "ev": "evaluate",
     "--dry": "--dry-run",
     "train --max": "--max-steps",
@@ -343,6 +343,8 @@ WRONG = [
     (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give the folder of a run"),
     (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
     (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
+    (["scan", "nowhere"], "nowhere: there is no such folder; give one with Python files or notebooks"),
+    (["scan", "empty"], "empty: there are no Python files or notebooks"),
     (["memory"], "give --dataset NAME, or --model NAME and --image-size"),
     (["memory", "--model", "vgg16"], "--model needs --image-size, or a --dataset to take it from"),
     (["memory", "--recipe", "unet3d"], "--recipe has left the command: copy examples/unet3d.py from the repository"),

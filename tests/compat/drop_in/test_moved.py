@@ -24,6 +24,8 @@ IMPORTS = [
     ("from tensorflow.python.training import training_ops; found = training_ops.apply_adam",
      "tensorflow.python.ops.gen_training_ops.apply_adam"),
     ("from tensorflow.python.framework import ops; found = ops.Tensor", "tensorflow.Tensor"),
+    ("from tensorflow.python.framework.ops import register_tensor_conversion_function as found",
+     "tensorflow.register_tensor_conversion_function"),
     ("from tensorflow.python.ops import control_flow_ops; found = control_flow_ops.cond",
      "tensorflow.python.ops.cond.cond"),
     ("from tensorflow.python.util import nest; found = nest.is_sequence", "tensorflow.python.util.nest.is_nested"),

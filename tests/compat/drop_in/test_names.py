@@ -50,6 +50,27 @@ class Older(tf.compat.v1.estimator.Estimator): ...
     assert issubclass(found["Older"], et.Estimator)
 
 
+def test_the_tpu_modules_of_tensorflow_2_15_lead_to_the_old_library():
+    from tensorflow.python.tpu import error_handling, tpu_config, tpu_context, tpu_estimator, util  # noqa: F401
+    from tensorflow_estimator.python.estimator import tpu
+
+    for module, name in [("tpu_config", "RunConfig"), ("tpu_estimator", "TPUEstimatorSpec")]:
+        assert getattr(locals()[module], name) is getattr(getattr(tpu, module), name)
+    with pytest.raises(AttributeError, match=r"'TPUContext': use TPUEstimator\(use_tpu=False\)"):
+        _ = tpu_context.TPUContext
+
+
+def test_the_builders_of_logits_have_the_names_and_arguments_of_tensorflow_1():
+    from tensorflow.python.estimator.canned import dnn, linear
+
+    columns = [tf.feature_column.numeric_column("x")]
+    with tf.Graph().as_default():
+        features = {"x": tf.ones([3, 1])}
+        logit_fn = dnn._dnn_logit_fn_builder(2, [4], columns, tf.nn.relu, None, None)  # no batch_norm before 1.10
+        assert logit_fn(features, "train").shape == (3, 2)
+        assert linear._linear_logit_fn_builder(2, columns)(features).shape == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("path", "name", "message"),
     [

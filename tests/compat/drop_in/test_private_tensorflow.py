@@ -19,6 +19,20 @@ def test_the_names_of_a_functions_arguments():
     assert private_tensorflow.fn_args(Model().call) == ("features",)
 
 
+def test_the_decorators_of_deprecated_functions(log_lines):
+    """tensor2tensor and others could not be imported: tf.contrib.framework.deprecated was public."""
+    deprecation = private_tensorflow.deprecation()
+
+    @deprecation.deprecated("2018-09-15", "Use the other function.")
+    @deprecation.deprecated_args(None, "Name it.", "old")
+    @deprecation.deprecated_arg_values(None, "Give a number.", new=None)
+    def function(new, old=None):
+        return new
+
+    assert function(1) == 1
+    assert "Use the other function." in "".join(log_lines)
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_the_modules_that_tf_compat_wraps(version):
     """`import tensorflow._api.v2.compat.v1 as tf`, which editors write, would have no tf.estimator after install()."""

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import tensorflow as tf
 
 pytestmark = pytest.mark.usefixtures("contrib")
 
@@ -29,6 +30,54 @@ def test_every_module_and_name_is_there(contrib):
     for module in dir(contrib):
         for name in dir(getattr(contrib, module)):
             assert getattr(getattr(contrib, module), name) is not None, f"{module}.{name}"
+
+
+def test_only_public_names_are_listed(contrib):
+    assert "keras" in dir(contrib) and "losses" in dir(contrib)
+    for module in ("framework", "layers", "losses", "metrics", "rnn", "training"):
+        listed = set(dir(getattr(contrib, module)))
+        assert not listed & {"tf", "six", "ops", "division", "absolute_import", "functools", "metric_ops"}, module
+    assert "utils" in dir(contrib.layers) and "nest" in dir(contrib.framework)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from tensorflow.contrib.keras.python.keras.layers import Dense as found",
+        "from tensorflow.contrib.keras.api.keras import layers; found = layers.Dense",
+        "from tensorflow.contrib.keras import layers; found = layers.Dense",
+        "from tensorflow.contrib import keras; found = keras.layers.Dense",
+    ],
+)
+def test_keras_is_that_of_tensorflow(statement):
+    scope = {}
+    exec(statement, scope)
+    assert scope["found"] is tf.keras.layers.Dense
+
+
+def test_a_file_of_a_module_has_its_own_names(contrib):
+    from tensorflow.contrib.layers.python.layers.utils import collect_named_outputs
+
+    assert collect_named_outputs is contrib.layers.utils.collect_named_outputs
+    assert not hasattr(contrib.layers, "collect_named_outputs")
+
+
+def test_gan_is_the_package_tensorflow_gan(contrib, monkeypatch, tmp_path):
+    message = "has no attribute 'gan': tensorflow_gan is not installed: pip install tensorflow-gan"
+    monkeypatch.setitem(sys.modules, "tensorflow_gan", None)  # as if it were not installed
+    with pytest.raises(AttributeError, match=message):
+        _ = contrib.gan
+    monkeypatch.delitem(sys.modules, "tensorflow_gan")
+    losses = tmp_path / "tensorflow_gan" / "python" / "losses"  # as in tensorflow-gan 2.1.0
+    losses.mkdir(parents=True)
+    (losses.parent.parent / "__init__.py").write_text("gan_train = 1\n")
+    (losses / "losses_impl.py").write_text("wasserstein_generator_loss = 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    from tensorflow.contrib.gan.python.losses.python import losses_impl
+
+    assert contrib.gan.gan_train == 1 and losses_impl.wasserstein_generator_loss == 2
+    for name in [name for name in sys.modules if name.startswith("tensorflow_gan")]:
+        del sys.modules[name]
 
 
 def test_slim_and_the_modules_below_it_are_tf_slims(contrib):

@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import operator
+import re
 
 import pytest
 
@@ -17,17 +19,25 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
         assert name not in dir(getattr(contrib, module) if module else contrib), path
 
 
+def test_a_name_of_contrib_that_took_a_names_place_is_there(contrib):
+    for path, today in INSTEAD.items():
+        for used in re.findall(r"tf\.contrib\.([\w.]+)", today):
+            assert operator.attrgetter(used)(contrib) is not None, path
+
+
 @pytest.mark.parametrize(
     ("path", "name", "message"),
     [
+        ("contrib.rnn", "stack_bidirectional_rnn", "use tf.contrib.rnn.stack_bidirectional_dynamic_rnn"),
+        ("contrib.rnn", "IndyLSTMCell", "estimator_train has only the parts that Estimator code used"),
         ("contrib", "seq2seq", "module 'tensorflow.contrib' has no attribute 'seq2seq': use tf.while_loop"),
         ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
         ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
-        ("contrib.learn", "learn_runner", "use tf.estimator.train_and_evaluate"),
-        ("contrib.cluster_resolver", "TPUClusterResolver", "use MirroredStrategy over GPUs; TPUs are not supported"),
+        ("contrib.learn", "Estimator", "use tf.estimator.Estimator with a model_fn"),
+        ("contrib.distribute", "TPUStrategy", "use MirroredStrategy over GPUs; TPUs are not supported"),
         ("contrib.rnn", "GRUCel", "the closest name is 'GRUCell'"),
-        ("contrib.learn.python.learn", "Experiment", "use tf.estimator.train_and_evaluate"),
+        ("contrib.learn.python.learn.estimators", "SVM", "use scikit-learn"),
     ],
 )
 def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
@@ -43,7 +53,7 @@ def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
         ("from tensorflow.contrib import seq2seq", "use tf.while_loop"),
         ("from tensorflow.contrib.seq2seq import BeamSearchDecoder", "use tf.while_loop"),
         ("from tensorflow.contrib.rnn import ConvLSTMCell", "use tf.keras.layers.ConvLSTM2D"),
-        ("from tensorflow.contrib.learn.python.learn import learn_runner", "use tf.estimator.train_and_evaluate"),
+        ("from tensorflow.contrib.learn.python.learn import monitors", "use the hooks of tf.train"),
     ],
 )
 def test_an_absent_import_says_what_to_use(statement, message):

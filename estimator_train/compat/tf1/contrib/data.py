@@ -2,15 +2,21 @@
 
 import tensorflow as tf
 
-_experimental = tf.compat.v1.data.experimental
+_data = tf.compat.v1.data
+_experimental = _data.experimental
 
 AUTOTUNE = _experimental.AUTOTUNE
 Counter = _experimental.Counter
 CsvDataset = _experimental.CsvDataset
+Dataset = _data.Dataset
+FixedLengthRecordDataset = _data.FixedLengthRecordDataset
+Iterator = _data.Iterator
 Optional = _experimental.Optional
 RandomDataset = _experimental.RandomDataset
 Reducer = _experimental.Reducer
 SqlDataset = _experimental.SqlDataset
+TextLineDataset = _data.TextLineDataset
+TFRecordDataset = _data.TFRecordDataset
 TFRecordWriter = _experimental.TFRecordWriter
 bucket_by_sequence_length = _experimental.bucket_by_sequence_length
 choose_from_datasets = _experimental.choose_from_datasets
@@ -40,6 +46,10 @@ unique = _experimental.unique
 
 def batch_and_drop_remainder(batch_size):
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
+
+
+def sloppy_interleave(map_func, cycle_length, block_length=1):
+    return parallel_interleave(map_func, cycle_length, block_length, sloppy=True)
 
 
 def padded_batch_and_drop_remainder(batch_size, padded_shapes, padding_values=None):

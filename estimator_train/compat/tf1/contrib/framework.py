@@ -5,15 +5,20 @@ from tf_slim.ops.arg_scope import *  # noqa: F403
 from tf_slim.ops.framework_ops import *  # noqa: F403
 from tf_slim.ops.variables import *  # noqa: F403
 
+from estimator_train.compat.drop_in import private_tensorflow as _private_tensorflow
 from estimator_train.compat.tf1 import private_tf_slim as _private_tf_slim  # noqa: F401, changes tf_slim
 
 _v1 = tf.compat.v1
+_deprecation = _private_tensorflow.deprecation()
 
 CriticalSection = tf.CriticalSection
 argsort = tf.argsort
 assert_same_float_dtype = _v1.debugging.assert_same_float_dtype
 assert_scalar = _v1.debugging.assert_scalar
 checkpoints_iterator = tf.train.checkpoints_iterator
+deprecated = _deprecation.deprecated
+deprecated_arg_values = _deprecation.deprecated_arg_values
+deprecated_args = _deprecation.deprecated_args
 init_from_checkpoint = _v1.train.init_from_checkpoint
 is_tensor = tf.is_tensor
 list_variables = tf.train.list_variables
@@ -21,4 +26,8 @@ load_checkpoint = tf.train.load_checkpoint
 load_variable = tf.train.load_variable
 nest = tf.nest
 sort = tf.sort
-zero_initializer = _v1.variables_initializer
+
+
+def zero_initializer(ref, use_locking=True, name="zero_initializer"):
+    """Returns an op that sets a variable to zeros."""
+    return _v1.assign(ref, tf.zeros(ref.shape, ref.dtype.base_dtype), use_locking=use_locking, name=name)

@@ -1,7 +1,20 @@
 """tf.contrib.layers: that of tf_slim, and what it lacks: feature columns and sequences of embeddings."""
 
 import tensorflow as tf
-from tf_slim.layers import *  # noqa: F403
+from tf_slim.layers import utils  # noqa: F401
+from tf_slim.layers.bucketization_op import bucketize  # noqa: F401
+from tf_slim.layers.initializers import *  # noqa: F403
+from tf_slim.layers.layers import *  # noqa: F403
+from tf_slim.layers.normalization import *  # noqa: F403
+from tf_slim.layers.optimizers import (  # noqa: F401
+    OPTIMIZER_CLS_NAMES,
+    OPTIMIZER_SUMMARIES,
+    adaptive_clipping_fn,
+    optimize_loss,
+)
+from tf_slim.layers.regularizers import *  # noqa: F403
+from tf_slim.layers.rev_block_lib import *  # noqa: F403
+from tf_slim.layers.summaries import *  # noqa: F403
 from tf_slim.ops.variables import model_variable
 
 from estimator_train.compat.tf1.columns import (  # noqa: F401, contrib had them here

@@ -130,6 +130,56 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
         return found[0].read_value()
 
 
+class LARSOptimizer(tf.compat.v1.train.MomentumOptimizer):
+    """Momentum with a learning rate for each variable, by the norms of its weights and gradient (You et al. 2017).
+
+    The rate is multiplied by eeta * |w| / (|g| + weight_decay * |w| + epsilon), and weight_decay * w is added to the
+    gradient. Variables whose names contain an entry of `skip_list`, and sparse gradients, get neither.
+    """
+
+    def __init__(
+        self,
+        learning_rate,
+        momentum=0.9,
+        weight_decay=0.0001,
+        eeta=0.001,
+        epsilon=0.0,
+        name="LARSOptimizer",
+        skip_list=None,
+        use_nesterov=False,
+    ):
+        if momentum < 0:
+            raise ValueError(f"momentum should be positive: {momentum}")
+        super().__init__(learning_rate, momentum, name=name, use_nesterov=use_nesterov)
+        self._weight_decay, self._eeta, self._epsilon = weight_decay, eeta, epsilon
+        self._skip_list = skip_list or ()
+
+    def compute_lr(self, grad, var):
+        """Returns (learning rate of the variable, gradient with weight decay)."""
+        rate = tf.convert_to_tensor(self._learning_rate_tensor)
+        if any(part in var.name for part in self._skip_list):
+            return rate, grad
+        weights, gradient = tf.norm(var), tf.norm(grad)
+        ratio = self._eeta * weights / (gradient + self._weight_decay * weights + self._epsilon)
+        trust = tf.where((weights > 0) & (gradient > 0), ratio, tf.ones_like(ratio))
+        return rate * trust, grad + self._weight_decay * var
+
+    def _apply_dense(self, grad, var):
+        return self._apply(super()._apply_dense, grad, var)
+
+    def _resource_apply_dense(self, grad, var):
+        return self._apply(super()._resource_apply_dense, grad, var)
+
+    def _apply(self, apply, grad, var):
+        """Calls the momentum's `apply` with the variable's learning rate."""
+        rate = self._learning_rate_tensor
+        self._learning_rate_tensor, grad = self.compute_lr(grad, var)
+        try:
+            return apply(grad, var)
+        finally:
+            self._learning_rate_tensor = rate
+
+
 class MovingAverageOptimizer(tf.compat.v1.train.Optimizer):
     """Wraps an optimizer and averages the variables that it trains; `swapping_saver` saves the averages instead."""
 

@@ -92,6 +92,71 @@ class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
         return run.h * inside, LSTMStateTuple(*state)
 
 
+class LayerNormBasicLSTMCell(tf.compat.v1.nn.rnn_cell.RNNCell):
+    """An LSTM with layer normalization (Ba et al. 2016) and dropout of the new values (Semeniuta et al. 2016)."""
+
+    def __init__(
+        self,
+        num_units,
+        forget_bias=1.0,
+        input_size=None,
+        activation=tf.tanh,
+        layer_norm=True,
+        norm_gain=1.0,
+        norm_shift=0.0,
+        dropout_keep_prob=1.0,
+        dropout_prob_seed=None,
+        reuse=None,
+    ):
+        super().__init__(_reuse=reuse)
+        self._num_units = num_units
+        self._forget_bias = forget_bias
+        self._activation = activation
+        self._layer_norm = layer_norm
+        self._norm_gain = norm_gain
+        self._norm_shift = norm_shift
+        self._keep_prob = dropout_keep_prob
+        self._seed = dropout_prob_seed
+
+    @property
+    def state_size(self):
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    @property
+    def output_size(self):
+        return self._num_units
+
+    def call(self, inputs, state):
+        """Returns (outputs [batch, num_units], LSTMStateTuple)."""
+        gates = tf.split(self._linear(tf.concat([inputs, state[1]], 1)), 4, axis=1)
+        names = ("input", "transform", "forget", "output")
+        new, candidate, forget, out = [self._norm(gate, name) for gate, name in zip(gates, names, strict=True)]
+        candidate = self._activation(candidate)
+        if not isinstance(self._keep_prob, float) or self._keep_prob < 1:
+            candidate = _v1.nn.dropout(candidate, self._keep_prob, seed=self._seed)
+        cell = state[0] * tf.sigmoid(forget + self._forget_bias) + tf.sigmoid(new) * candidate
+        cell = self._norm(cell, "state")
+        output = self._activation(cell) * tf.sigmoid(out)
+        return output, LSTMStateTuple(cell, output)
+
+    def _linear(self, inputs):
+        units = 4 * self._num_units
+        outputs = inputs @ _v1.get_variable("kernel", [inputs.shape[-1], units], inputs.dtype)
+        if self._layer_norm:
+            return outputs  # the normalization has the bias
+        return outputs + _v1.get_variable("bias", [units], inputs.dtype)
+
+    def _norm(self, inputs, scope):
+        if not self._layer_norm:
+            return inputs
+        shape, constant = inputs.shape[-1:], _v1.constant_initializer
+        with _v1.variable_scope(scope):
+            gamma = _v1.get_variable("gamma", shape, inputs.dtype, constant(self._norm_gain))
+            beta = _v1.get_variable("beta", shape, inputs.dtype, constant(self._norm_shift))
+        mean, variance = tf.nn.moments(inputs, [1], keepdims=True)
+        return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
+
+
 class TimeReversedFusedRNN:
     """Runs a fused cell over inputs [time, batch, features] from their end to their start."""
 

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train.compat.drop_in.tpu import RunConfig
 from estimator_train.compat.tf1.contrib import (
+    cluster_resolver,
     data,
     distribute,
     lookup,
+    losses,
     metrics,
     rnn,
     saved_model,
@@ -41,6 +44,30 @@ def test_data_batches():
     assert [each.tolist() for each in twice] == [[0, 2, 4, 6, 8]]
     shuffled = elements(numbers.apply(data.shuffle_and_repeat(5, 2, seed=1)).prefetch(None))
     assert sorted(shuffled) == sorted([*range(5)] * 2)
+
+
+def test_datasets_of_tensorflow_1_3_are_those_of_tf_data(tmp_path):
+    for name in ("Dataset", "FixedLengthRecordDataset", "Iterator", "TFRecordDataset", "TextLineDataset"):
+        assert getattr(data, name) is getattr(v1.data, name)
+    inner = data.sloppy_interleave(lambda number: v1.data.Dataset.from_tensors(number).repeat(2), cycle_length=2)
+    assert sorted(elements(data.Dataset.range(3).apply(inner))) == [0, 0, 1, 1, 2, 2]
+
+
+def test_losses_take_predictions_first_and_are_collected(run):
+    predictions, labels = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 4.0]])
+    loss = losses.mean_squared_error(predictions, labels)
+    hot = losses.softmax_cross_entropy(tf.constant([[0.0, 0.0]]), tf.constant([[0, 1]]))
+    assert losses.get_losses() == [loss, hot]
+    found = run([loss, hot, losses.get_total_loss()])
+    assert found == pytest.approx([2.5, np.log(2), 2.5 + np.log(2)])
+
+
+def test_a_resolver_of_tpus_connects_to_none():
+    for tpu_name in ("", None, "my-tpu"):
+        resolver = cluster_resolver.TPUClusterResolver(tpu_name, zone="us-central1-b", project="mine")
+        config = RunConfig(cluster=resolver)
+        assert config.master == config.evaluation_master == resolver.get_master() == "" and config.is_chief
+        assert resolver.cluster_spec().as_dict() == {}
 
 
 def test_tables_from_tensors_and_files(run, tmp_path):

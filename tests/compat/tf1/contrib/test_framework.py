@@ -59,3 +59,20 @@ def test_variables_are_found_and_restored(tmp_path):
             assert session.run(weights).tolist() == [1, 1]
         with pytest.raises(ValueError, match=r"Checkpoint is missing variable \[net/other\]"):
             framework.assign_from_checkpoint(path, framework.get_variables())
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_variable_is_initialized_with_zeros(use_resource):
+    weights = v1.get_variable("weights", initializer=[1.0, 2.0], use_resource=use_resource)
+    with v1.Session() as session:
+        session.run(framework.zero_initializer(weights))
+        assert session.run(weights).tolist() == [0, 0]
+
+
+def test_a_deprecated_function_warns_and_runs(log_lines):
+    @framework.deprecated("2018-09-15", "Use the other function.")
+    def old():
+        return 1
+
+    assert old() == 1
+    assert "will be removed after 2018-09-15" in "".join(log_lines)

@@ -73,6 +73,42 @@ def test_lazy_adam_leaves_rows_without_a_gradient_alone(table):
     np.testing.assert_allclose(found[1], START[1] - step, rtol=1e-5)
 
 
+@pytest.mark.parametrize("use_nesterov", [False, True])
+def test_lars_trusts_a_variable_by_the_norms_of_its_weights_and_gradient(table, use_nesterov):
+    skipped = v1.get_variable("norm/bias", initializer=[1.0, 1.0])
+    zero = v1.get_variable("zero", initializer=[0.0, 0.0])
+    optimizer = opt.LARSOptimizer(
+        0.5, 0.9, weight_decay=0.01, eeta=0.1, epsilon=1e-3, skip_list=["bias"], use_nesterov=use_nesterov
+    )
+    loss = tf.reduce_sum(table) * 2 + tf.reduce_sum(skipped) + tf.reduce_sum(zero)
+    found = trained(optimizer.minimize(loss), [table, skipped, zero], steps=2)
+
+    def lars(weights, gradient, is_skipped):
+        """Returns the weights after two steps of TensorFlow 1.15's LARSOptimizer."""
+        weights, momentum = np.array(weights), 0
+        for _ in range(2):
+            rate, decayed = 0.5, gradient
+            if not is_skipped:
+                norm, slope = np.linalg.norm(weights), np.linalg.norm(np.full_like(weights, gradient))
+                rate *= 0.1 * norm / (slope + 0.01 * norm + 1e-3) if norm else 1.0
+                decayed = gradient + 0.01 * weights
+            momentum = 0.9 * momentum + decayed
+            weights = weights - rate * (decayed + 0.9 * momentum if use_nesterov else momentum)
+        return weights
+
+    np.testing.assert_allclose(found[0], lars(START, 2.0, False), rtol=1e-5)
+    np.testing.assert_allclose(found[1], lars([1.0, 1.0], 1.0, True), rtol=1e-5)
+    np.testing.assert_allclose(found[2], lars([0.0, 0.0], 1.0, False), rtol=1e-5)
+    assert {slot.op.name for slot in optimizer.variables()} >= {"table/LARSOptimizer", "zero/LARSOptimizer"}
+
+
+def test_lars_leaves_sparse_gradients_to_momentum_and_refuses_a_negative_one(table):
+    found = trained(opt.LARSOptimizer(0.5).minimize(sparse_loss(table)), table, steps=1)
+    np.testing.assert_allclose(found, [START[0] - 0.5, START[1]], rtol=1e-6)
+    with pytest.raises(ValueError, match="momentum should be positive: -1"):
+        opt.LARSOptimizer(0.5, momentum=-1)
+
+
 def test_the_swapping_saver_exchanges_variables_and_their_averages(tmp_path):
     table = v1.get_variable("table", initializer=START, use_resource=True)
     optimizer = opt.MovingAverageOptimizer(v1.train.GradientDescentOptimizer(1.0), average_decay=0.5)

@@ -118,3 +118,39 @@ def test_a_cell_is_adapted_to_a_fused_one(use_dynamic_rnn, run):
     (outputs, state), (expected, its_state) = run([adapted, fused])
     np.testing.assert_allclose(outputs, expected, atol=1e-6)
     np.testing.assert_allclose(state.c, its_state.c, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_an_lstm_with_layer_normalization(layer_norm, run):
+    cell = rnn.LayerNormBasicLSTMCell(UNITS, forget_bias=0.5, layer_norm=layer_norm, norm_gain=1.5, norm_shift=0.2)
+    inputs = tf.transpose(tf.constant(INPUTS), [1, 0, 2])
+    with v1.variable_scope("run", initializer=v1.constant_initializer(KERNELS[0]) if layer_norm else None):
+        outputs, state = v1.nn.dynamic_rnn(cell, inputs, dtype=tf.float32)
+    norms = [
+        f"{gate}/{part}" for gate in ("input", "transform", "forget", "output", "state") for part in ("gamma", "beta")
+    ]
+    assert names() == [
+        f"run/rnn/layer_norm_basic_lstm_cell/{name}" for name in ["kernel", *(norms if layer_norm else ["bias"])]
+    ]
+    (outputs, state), variables = run([(outputs, state), v1.trainable_variables()])
+
+    def norm(values):  # over the units of an example, as tf.contrib.layers.layer_norm
+        if not layer_norm:
+            return values
+        values = values - values.mean(1, keepdims=True)
+        return 1.5 * values / np.sqrt((values**2).mean(1, keepdims=True) + 1e-12) + 0.2
+
+    cell_state, output = np.zeros([3, UNITS]), np.zeros([3, UNITS])
+    for index, step in enumerate(INPUTS):
+        gates = np.concatenate([step, output], 1) @ variables[0] + (0 if layer_norm else variables[1])
+        new, candidate, forget, out = [norm(gate) for gate in np.split(gates, 4, 1)]
+        cell_state = norm(cell_state * sigmoid(forget + 0.5) + sigmoid(new) * np.tanh(candidate))
+        output = np.tanh(cell_state) * sigmoid(out)
+        np.testing.assert_allclose(outputs[:, index], output, atol=1e-5)
+    np.testing.assert_allclose(state.c, cell_state, atol=1e-5)
+
+
+def test_an_lstm_with_layer_normalization_drops_new_values(run):
+    cell = rnn.LayerNormBasicLSTMCell(100, layer_norm=False, dropout_keep_prob=0.5, dropout_prob_seed=1)
+    _, state = cell(tf.ones([1, 3]), (tf.zeros([1, 100]), tf.zeros([1, 100])))
+    assert 20 < np.count_nonzero(run(state.c)) < 80

@@ -1,0 +1,85 @@
+"""estimator_train scan: says which names of TensorFlow in a repository's code work, without running it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+import click
+
+from estimator_train._engine.host.files import printable
+from estimator_train.app.cli.parameters import Directory
+
+_EXAMPLES = """\b
+Examples:
+  estimator_train scan old_repository
+  estimator_train scan old_repository --json
+"""
+_PHRASES = {
+    "works": "works as it is",
+    "tf1": "works under --tf1",
+    "change": "needs a change",
+    "absent": "absent",
+    "not_python_3": "not Python 3",
+    "not_read": "not read",
+}
+_SHOWN_LINES = 5
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("folder", type=Directory(), metavar="FOLDER")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON with every name and line.")
+def scan(folder, as_json):
+    """Say which names of TensorFlow in the Python files and notebooks of FOLDER work.
+
+    Each name works with `estimator_train run` as it is, works under --tf1, needs a change that the documentation
+    describes, or is absent. The files are read, not run. The exit code is 0 if every file was read and no name needs a
+    change or is absent, else 1.
+    """
+    if not os.path.isdir(folder):
+        raise click.ClickException(f"{folder}: there is no such folder; give one with Python files or notebooks")
+    from estimator_train.compat import scan
+
+    files = scan.scan(folder)
+    if not files:
+        raise click.ClickException(f"{folder}: there are no Python files or notebooks")
+    verdicts = Counter(name.verdict for file in files for name in file.names)
+    problems = Counter(file.problem for file in files if file.problem)
+    if as_json:
+        entries = {"names": dict(verdicts), "unread_files": dict(problems), "files": list(map(_entry, files))}
+        click.echo(json.dumps(entries, indent=2))
+    else:
+        for file in files:
+            _show(file)
+        click.echo(f"{verdicts.total()} names in {len(files)} files")
+        for key, count in {**verdicts, **problems}.items():
+            click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}")
+    return int(bool(problems or verdicts["change"] or verdicts["absent"]))
+
+
+def _entry(file):
+    names = [name._asdict() | {"places": [place._asdict() for place in name.places]} for name in file.names]
+    return file._asdict() | {"names": names}
+
+
+def _show(file):
+    """Prints what does not simply work in a file."""
+    lines = [f"{_PHRASES[file.problem]}: {file.why}"] if file.problem else []
+    for name in file.names:
+        if name.verdict in ("change", "absent"):
+            advice = f": {name.advice}" if name.advice else ""
+            lines.append(f"{name.name} ({_lines(name.places)}) {_PHRASES[name.verdict]}{advice}")
+    if with_tf1 := [name for name in file.names if name.verdict == "tf1"]:
+        more = f" and {len(with_tf1) - 1} more" if with_tf1[1:] else ""
+        lines.append(f"{with_tf1[0].name} ({_lines(with_tf1[0].places)}){more}: {_PHRASES['tf1']}")
+    if lines:
+        click.echo("\n".join(map(printable, [file.path, *(f"  {line}" for line in lines)])) + "\n")
+
+
+def _lines(places):
+    shown = places[:_SHOWN_LINES]
+    more = f" and {len(places) - len(shown)} more" if len(places) > len(shown) else ""
+    if shown[0].cell:
+        return "; ".join(f"cell {place.cell}, line {place.line}" for place in shown) + more
+    return f"line{'s' if shown[1:] else ''} {', '.join(str(place.line) for place in shown)}{more}"

@@ -1,0 +1,18 @@
+"""Where TensorFlow and tf_keras keep what they export: paths of modules, which scan reads as files.
+
+Any release may change them: then a name that works is said to be absent, and the tests of `lookup` fail.
+"""
+
+from __future__ import annotations
+
+API = "tensorflow._api.v2"
+INSIDE = "tensorflow.python"
+
+
+def keras_module(mode: str = "v2", submodule: str = "") -> str:
+    """Returns the module that TensorFlow's KerasLazyLoader of this mode leads to, with tf_keras as Keras.
+
+    >>> keras_module("v1", "__internal__.legacy.layers")
+    'tf_keras.api._v1.keras.__internal__.legacy.layers'
+    """
+    return ".".join(filter(None, ["tf_keras.api", f"_{mode}", "keras", submodule]))

@@ -1,0 +1,205 @@
+"""Finds where Python code uses names of TensorFlow, following the names that it gives them."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from estimator_train.compat.doctor import ADDONS
+from estimator_train.compat.scan.lookup import Reference
+
+_PACKAGES = ("tensorflow", "tensorflow_estimator", ADDONS)
+_ABSENCE = {"AttributeError", "BaseException", "Exception", "ImportError", "ModuleNotFoundError"}
+
+
+class Use(NamedTuple):
+    """A use of a name of TensorFlow, in line `line` of the part number `part` of a program.
+
+    `references` is what the name may mean: there are several after `try: import tensorflow.compat.v1 as tf` and
+    `except ImportError: import tensorflow as tf`, and one may be None, which is something else. `keywords` are the
+    arguments' names, if it is called. `is_optional` says that the code catches the error of an absent name.
+    """
+
+    references: tuple[Reference | None, ...]
+    part: int
+    line: int
+    keywords: frozenset[str | None]
+    is_optional: bool
+
+
+def uses_in(parts: Iterable[ast.Module]) -> list[Use]:
+    """Returns the uses in a program of one part, a file, or of several, the cells of a notebook.
+
+    >>> tree = ast.parse("from tensorflow.contrib import slim\\nslim.conv2d")
+    >>> [(use.references[0].name, use.line) for use in uses_in([tree])]
+    [('tensorflow.contrib.slim', 1), ('tensorflow.contrib.slim.conv2d', 2)]
+    """
+    names = _Names({})
+    reader = _Reader()
+    for part, tree in enumerate(parts):
+        reader.read(tree.body, names, _Place(part))
+    reader.read_functions()
+    return reader.uses
+
+
+class _Place(NamedTuple):
+    """Where a statement stands: in which part, in a branch, in a `try` that catches the error of an absent name."""
+
+    part: int
+    in_branch: bool = False
+    is_guarded: bool = False
+
+
+class _Names:
+    """The names of a scope that have, or may have, a meaning in TensorFlow."""
+
+    def __init__(self, held: dict[str, tuple[Reference | None, ...]], of_functions: _Names | None = None) -> None:
+        self.held = held
+        self.of_functions = of_functions or self  # what functions inside see: not the names of a class around them
+
+    def bind(self, name: str, meanings: tuple[Reference | None, ...], place: _Place) -> None:
+        """Gives a name meanings, besides those that it has if that is done in a branch; none: it is something else."""
+        if place.in_branch:
+            before = self.held.get(name, ())
+            meanings = (*before, *meanings) if meanings or not before else (*before, None)
+        if meanings:
+            self.held[name] = meanings
+        else:
+            self.held.pop(name, None)
+
+    def without(self, parameters: ast.arguments) -> _Names:
+        hidden = {node.arg for node in ast.iter_child_nodes(parameters) if isinstance(node, ast.arg)}
+        return _Names({name: meanings for name, meanings in self.held.items() if name not in hidden})
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.uses: list[Use] = []
+        self._functions: deque = deque()
+
+    def read_functions(self) -> None:
+        """Reads the bodies of functions, which see the names that the code around them has in the end."""
+        while self._functions:
+            function, names, place = self._functions.popleft()
+            self.read(function.body, names.without(function.args), place)
+
+    def read(self, body: Sequence[ast.stmt], names: _Names, place: _Place) -> None:
+        for statement in body:
+            self._statement(statement, names, place)
+
+    def _statement(self, statement: ast.AST, names: _Names, place: _Place) -> None:
+        branch = place._replace(in_branch=True)
+        match statement:
+            case ast.Import():
+                self._import(statement, names, place)
+            case ast.ImportFrom():
+                self._import_from(statement, names, place)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._expressions([*statement.decorator_list, statement.args, statement.returns], names, place)
+                names.bind(statement.name, (), place)
+                self._functions.append((statement, names.of_functions, place._replace(in_branch=False)))
+            case ast.ClassDef():
+                self._expressions([*statement.decorator_list, *statement.bases, *statement.keywords], names, place)
+                self.read(statement.body, _Names(dict(names.held), names.of_functions), place)
+                names.bind(statement.name, (), place)
+            case ast.Assign([ast.Name(name)], value):
+                self._expressions([value], names, place)
+                names.bind(name, _followed(value, names)[1], place)
+            case ast.Try():
+                catches = any(map(_catches_absence, statement.handlers))
+                self.read(statement.body, names, branch._replace(is_guarded=place.is_guarded or catches))
+                for handler in statement.handlers:
+                    self._expressions([handler.type], names, branch)
+                    self.read(handler.body, names, branch)
+                self.read([*statement.orelse, *statement.finalbody], names, branch)
+            case ast.If():
+                while isinstance(statement, ast.If):  # a loop, because there may be hundreds of elif
+                    self._expressions([statement.test], names, place)
+                    self.read(statement.body, names, branch)
+                    orelse = statement.orelse
+                    statement = orelse[0] if len(orelse) == 1 else ast.Pass()
+                self.read(orelse, names, branch)
+            case _:
+                straight = isinstance(statement, (ast.With, ast.AsyncWith))
+                for child in ast.iter_child_nodes(statement):
+                    if isinstance(child, ast.expr):
+                        self._expressions([child], names, place)
+                    else:  # a statement, or a part of one, such as an item of `with`
+                        self._statement(child, names, place if straight else branch)
+
+    def _import(self, statement, names, place):
+        for name, new in ((each.name, each.asname) for each in statement.names):
+            top = name.partition(".")[0]
+            if top in _PACKAGES:
+                self._add((Reference(name),), statement, place)
+                names.bind(new or top, (Reference(name if new else top),), place)
+            else:
+                names.bind(new or top, (), place)
+
+    def _import_from(self, statement, names, place):
+        module = "" if statement.level else statement.module
+        is_ours = module.partition(".")[0] in _PACKAGES
+        for each in statement.names:
+            reference = Reference(module, "" if each.name == "*" else each.name)
+            if is_ours:
+                self._add((reference,), statement, place)
+            names.bind(each.asname or each.name, (reference,) if is_ours else (), place)
+
+    def _expressions(self, nodes: Iterable[ast.AST | None], names: _Names, place: _Place) -> None:
+        if not names.held:
+            return
+        pending = [(node, names) for node in nodes if node]  # a stack: code may be nested deeper than Python's calls
+        while pending:
+            node, names = pending.pop()
+            children: Iterable[ast.AST]
+            if isinstance(node, (ast.Attribute, ast.Name)):
+                rest = self._chain(node, names, place)
+                children = [rest] if rest else []
+            elif isinstance(node, ast.Call):
+                rest = self._chain(node.func, names, place, frozenset(each.arg for each in node.keywords))
+                children = [*node.args, *(each.value for each in node.keywords), *([rest] if rest else [])]
+            elif isinstance(node, ast.Lambda):
+                pending.append((node.body, names.without(node.args)))
+                children = [node.args]
+            elif isinstance(node, (ast.Constant, ast.expr_context)):
+                continue
+            elif isinstance(node, ast.comprehension):
+                children = [node.iter, *node.ifs]
+            else:
+                children = ast.iter_child_nodes(node)
+            pending.extend((child, names) for child in children)
+
+    def _chain(self, node, names, place, keywords=frozenset()):
+        """Adds the use that a chain of attributes is; if it does not start with a name, returns what it starts with."""
+        first, meanings = _followed(node, names)
+        if isinstance(first, ast.Name):
+            if node is first and not isinstance(node.ctx, ast.Load):
+                names.bind(node.id, (), place)
+            elif node is not first or any(meaning and meaning.imported for meaning in meanings):
+                self._add(meanings, node, place, keywords)
+            return None
+        return first
+
+    def _add(self, references, node, place, keywords=frozenset()):
+        if references:
+            self.uses.append(Use(references, place.part, node.lineno, keywords, place.is_guarded))
+
+
+def _followed(node: ast.expr, names: _Names) -> tuple[ast.expr, tuple[Reference | None, ...]]:
+    """Returns what a chain of attributes starts with, and what the chain may mean."""
+    attributes: list[str] = []
+    first = node
+    while isinstance(first, ast.Attribute):
+        if isinstance(first.ctx, ast.Load):  # an attribute that is set need not be there
+            attributes.append(first.attr)
+        first = first.value
+    meanings = names.held.get(first.id, ()) if isinstance(first, ast.Name) else ()
+    attributes.reverse()
+    return first, tuple(each and each._replace(attributes=(*each.attributes, *attributes)) for each in meanings)
+
+
+def _catches_absence(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _ABSENCE) for kind in kinds)

@@ -1,0 +1,77 @@
+"""Modules below tensorflow.python that TensorFlow 1 filled with what is elsewhere today."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+
+_KERAS = "tensorflow.python.keras"
+# TensorFlow 1 imported its tf.keras from here. The public names come last, because optimizers differ in tf_keras.src.
+_ITS_NAMES_TODAY = ("tf_keras.src", "tensorflow.keras")
+
+
+def use_data_of_tf1() -> None:
+    """Gives tensorflow.python.data the classes of TensorFlow 1; tf.data and the modules below have them already."""
+    import tensorflow as tf
+
+    module = importlib.import_module("tensorflow.python.data")
+    public = {name: value for name, value in vars(tf.compat.v1.data).items() if not name.startswith("_")}
+    vars(module).update(public)
+
+
+def use_tf_keras() -> None:
+    """Makes tensorflow.python.keras tf_keras, as far as that has the modules; the others stay TensorFlow's own.
+
+    `tensorflow.keras` must already be that of TensorFlow 1.
+    """
+    sys.meta_path.insert(0, _Finder())
+    for path in [path for path in list(sys.modules) if _today(path)]:
+        del sys.modules[path]  # TensorFlow keeps those that it uses
+    importlib.import_module(_KERAS)
+
+
+def _today(path):
+    return list(filter(_exists, sources_of(path)))
+
+
+def sources_of(path: str) -> list[str]:
+    """Returns the paths where modules may have the names of the module at `path`, if it is one of Keras; no import.
+
+    >>> sources_of("tensorflow.python.keras.layers")
+    ['tf_keras.src.layers', 'tensorflow.keras.layers']
+    """
+    if path != _KERAS and not path.startswith(f"{_KERAS}."):
+        return []
+    below = path.removeprefix(_KERAS).removeprefix("._impl").removeprefix(".keras")  # TensorFlow 1.4 to 1.8
+    return [root + below for root in _ITS_NAMES_TODAY]
+
+
+def _exists(path):
+    try:
+        return importlib.util.find_spec(path) is not None
+    except ModuleNotFoundError:  # its parent does not exist
+        return False
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, fullname, path, target=None):
+        if not _today(fullname):
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self, origin="tf_keras", is_package=True)
+        below = fullname.removeprefix("tensorflow.python.").split(".")
+        spec.submodule_search_locations = [os.path.join(*sys.modules["tensorflow.python"].__path__, *below)]
+        return spec
+
+    def create_module(self, spec):
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module):
+        for path in _today(module.__name__):
+            today = importlib.import_module(path)
+            names = {name: value for name, value in vars(today).items() if not name.startswith("__")}
+            vars(module).update(names)
