@@ -236,7 +236,8 @@ def _modules():
         "tensorflow.python.tpu.tpu_estimator",
         "tensorflow.python.tpu.util",
     ):
-        modules[path] = modules[path.replace("tensorflow.python", "tensorflow_estimator.python.estimator")]
+        name = path.rpartition(".")[2]
+        modules[path] = modules[f"tensorflow_estimator.python.estimator.tpu.{name}"]
     ours = "estimator_train.compat.drop_in.estimator_training"
     modules["tensorflow.python.distribute.estimator_training"] = {
         name: f"{ours}:{name}" for name in ("should_run_distribute_coordinator", "train_and_evaluate")
