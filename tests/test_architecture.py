@@ -33,9 +33,10 @@ _OWN = {
     "_params_in",
 }
 
-# tensorflow.python.estimator and distribute.estimator_training are no longer TensorFlow's: the drop-in makes them.
+# The drop-in makes these modules below tensorflow.python, which are no longer TensorFlow's.
+_MADE = r"estimator|distribute\.estimator_training|tpu\.(error_handling|tpu_config|tpu_context|tpu_estimator|util)"
 _PRIVATE_MODULE = re.compile(
-    r"tensorflow\.(_(?!_)|python\b(?!\.(estimator|distribute\.estimator_training)\b))|tf_keras\.(api|src)\b"
+    rf"tensorflow\.(_(?!_)|python\b(?!\.({_MADE})\b))|tf_keras\.(api|src)\b"
     r"|.*\b__internal__\b"
 )
 

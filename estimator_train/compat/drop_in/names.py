@@ -229,9 +229,15 @@ def _modules():
         while (path := path.rpartition(".")[0]).startswith(("tensorflow_estimator", "tensorflow.python.estimator")):
             modules.setdefault(path, {})
     # TensorFlow had these modules for tf.estimator alone, and removed them with it.
-    tpu = "tensorflow_estimator.python.estimator.tpu"
-    for module in ("error_handling", "tpu_config", "tpu_context", "tpu_estimator", "util"):
-        modules[f"tensorflow.python.tpu.{module}"] = modules[f"{tpu}.{module}"]
+    for path in (
+        "tensorflow.python.tpu.error_handling",
+        "tensorflow.python.tpu.tpu_config",
+        "tensorflow.python.tpu.tpu_context",
+        "tensorflow.python.tpu.tpu_estimator",
+        "tensorflow.python.tpu.util",
+    ):
+        name = path.rpartition(".")[2]
+        modules[path] = modules[f"tensorflow_estimator.python.estimator.tpu.{name}"]
     ours = "estimator_train.compat.drop_in.estimator_training"
     modules["tensorflow.python.distribute.estimator_training"] = {
         name: f"{ours}:{name}" for name in ("should_run_distribute_coordinator", "train_and_evaluate")

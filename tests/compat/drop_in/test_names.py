@@ -60,7 +60,7 @@ def test_the_tpu_modules_of_tensorflow_2_15_lead_to_the_old_library():
         _ = tpu_context.TPUContext
 
 
-def test_the_builders_of_logits_have_the_names_and_arguments_of_tensorflow_1():
+def test_the_builders_of_logits_have_their_names_of_tensorflow_1():
     from tensorflow.python.estimator.canned import dnn, linear
 
     columns = [tf.feature_column.numeric_column("x")]

@@ -46,7 +46,7 @@ def test_the_first_training_images_are_for_validation(folder):
     assert whole.labels.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_batches_go_on_into_the_next_epoch_in_a_new_order(folder):
+def test_batches_continue_into_the_next_epoch_in_a_new_order(folder):
     train = read(folder, dtype=tf.uint8, validation_size=0, seed=1).train
     found = []
     for _ in range(3):

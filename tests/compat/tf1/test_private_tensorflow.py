@@ -55,7 +55,7 @@ def test_keras_is_tf_keras(modules, statement, public):
     assert scope["found"] is getattr(importlib.import_module(f"tf_keras.{module}".rstrip(".")), name)
 
 
-def test_what_tf_keras_lacks_stays_tensorflows_own(modules):
+def test_what_tf_keras_lacks_is_tensorflows_own(modules):
     """TensorFlow's cells of RNNs, among others, import these modules when they are first used."""
     private_tensorflow.use_tf_keras()
     from tensorflow.python.keras.layers.legacy_rnn import rnn_cell_impl

@@ -73,7 +73,7 @@ def test_an_experiment_trains_evaluates_and_tests_by_itself(tmp_path):
     assert hook.steps == [3, 4]  # train_steps is the last global step
 
 
-def test_an_evaluator_of_a_cluster_waits_as_told(tmp_path, monkeypatch):
+def test_an_evaluator_of_a_cluster_waits_as_long_as_it_is_asked_to(tmp_path, monkeypatch):
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
     config = {"cluster": cluster, "task": {"type": "evaluator", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
