@@ -19,7 +19,7 @@ if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 late_imports.install()
 if notebook.is_kernel():
-    notebook.shorten_logs()
+    notebook.shorten_outputs()
 
 __version__ = "0.1.0"
 
