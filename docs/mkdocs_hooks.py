@@ -59,7 +59,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Makes the links of a page those of the site, and ranks answers to questions first in the search, and facts last."""
+    """Makes the links of a page those of the site, and ranks answers to questions first, facts last."""
     sources = {page: name for name, page in ROOT_PAGES.items()}
     source = sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if page.file.src_uri.startswith("questions/"):
@@ -81,7 +81,8 @@ def on_page_content(html, page, config, files):
 
 def with_names_of_columns(table):
     """Returns the HTML of a matched table, each cell with the title of its column, for phones, which show no header."""
-    titles = [re.sub("<[^>]+>", "", title) for title in re.findall(r"<th(?: [^>]*)?>(.*?)</th>", table.group(), re.DOTALL)]
+    headers = re.findall(r"<th(?: [^>]*)?>(.*?)</th>", table.group(), re.DOTALL)
+    titles = [re.sub("<[^>]+>", "", header) for header in headers]
 
     def with_names(row):
         columns = iter(titles)
