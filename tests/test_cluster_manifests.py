@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import estimator_train as et
-from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
+from estimator_train._engine.host.cluster_task import ClusterTask, read_tf_config
 
 CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
 MANIFESTS = sorted(CLUSTER.glob("*.yaml"))

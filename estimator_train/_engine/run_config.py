@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import argument_names
-from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.distribution.strategies import let_memory_grow
+from estimator_train._engine.host.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
 _Value = TypeVar("_Value")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from estimator_train._engine.cluster.synchronous import LostWorkerError
-from estimator_train._engine.distribution.cluster_task import TaskType
+from estimator_train._engine.host.cluster_task import TaskType
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train._engine.run_config import RunConfig

@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.cluster.completion import CompletionMarkers
 from estimator_train._engine.distribution.addresses import check_address, explaining_bind_errors
-from estimator_train._engine.distribution.cluster_task import TaskType
+from estimator_train._engine.host.cluster_task import TaskType
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.timer import StepTimer

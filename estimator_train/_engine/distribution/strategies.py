@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import launchers, nccl
+from estimator_train._engine.distribution import nccl
 from estimator_train._engine.distribution.addresses import check_address
-from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
+from estimator_train._engine.host import launchers
+from estimator_train._engine.host.cluster_task import ClusterTask, read_tf_config
 from estimator_train._engine.remedies import ArgumentError, Setting
 
 

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.distribution.replica_input import call_input_fn, distribute_in_graph
+from estimator_train._engine.host.cluster_task import TaskType
 from estimator_train._engine.input_fns.protocols import changed, without_changes
 from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays, explaining_outside_data
 from estimator_train._engine.model_fn import ModeKeys

@@ -12,21 +12,8 @@ import click
 from estimator_train._engine.host.model_dirs import absolute
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app import datasets
+from estimator_train.app.runs import own_files
 from estimator_train.app.runs.run_file import newest_checkpoint, path_in
-
-_FILES = (
-    "run.json",
-    "timing.json",
-    "evaluations.jsonl",
-    "predictions.csv",
-    "thresholds.json",
-    "metrics.csv",
-    "loggers.json",
-    "checkpoint",
-    "graph.pbtxt",
-    "report/report.html",
-)
-_DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export")
 
 
 def model_dir_of(flags: SimpleNamespace) -> str:
@@ -102,34 +89,8 @@ def check_model_dir(model_dir: str) -> None:
     try:
         absolute(model_dir)
         directory.exists()  # raises if TensorFlow cannot access a remote one
-        _check_contents(directory)
+        obstacle = own_files.obstacle_in(directory)
     except (ValueError, OSError) as error:  # such as no permission to look into the directory
         raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
-
-
-def _check_contents(directory):
-    """Checks that a run can keep its files and directories in `directory`."""
-    for path in [*(directory / name for name in _FILES), *directory.glob("model.ckpt-*.*")]:
-        if path.exists() and not path.is_file():
-            raise click.ClickException(f"{path} is not a file, but a run keeps a file of that name; move it elsewhere")
-    if not is_remote(directory):
-        _check_links(directory)
-    for path in (directory / name for name in _DIRECTORIES):
-        if path.exists() and not path.is_dir():
-            raise click.ClickException(
-                f"{path} is not a folder, but a run keeps a folder of that name; move it elsewhere"
-            )
-
-
-def _check_links(directory):
-    """Checks that nothing a run writes in `directory`, which may be somebody else's, is a link to a place outside."""
-    inside = os.path.realpath(directory) + os.sep
-    names = ("evaluations.jsonl", "training.lock", "learning_rate.png", "images", *_DIRECTORIES)
-    for path in [
-        *(directory / name for name in names),
-        *directory.glob("export/*"),
-        *directory.glob("images/*"),
-        *directory.glob("*_temp*"),
-    ]:
-        if path.is_symlink() and not os.path.realpath(path).startswith(inside):
-            raise click.ClickException(f"{path} is a link that leads out of the run; remove it")
+    if obstacle:
+        raise click.ClickException(obstacle)

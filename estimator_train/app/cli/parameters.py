@@ -18,9 +18,10 @@ from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.functions import check_function
 from estimator_train.app.models.phases import parse_phases
+from estimator_train.app.runs.monitor import Monitor
 
 _MOST = 2**31 - 1
-MOST_STEPS = 2**63 - 1  # the global step is an int64
+_MOST_STEPS = 2**63 - 1  # the global step is an int64
 _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
 
 
@@ -133,6 +134,19 @@ class ClassWeights(File):
         return value if value == "balanced" else os.path.abspath(value)
 
 
+class Metric(Text):
+    """METRIC:min or METRIC:max; METRIC alone gets its usual direction."""
+
+    def __init__(self):
+        super().__init__("METRIC[:min|max]")
+
+    def convert(self, value, param, ctx):
+        try:
+            return ":".join(Monitor.named(super().convert(value, param, ctx)))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
 class Loggers(_Named, click.ParamType):
     """A tuple of logger names, given separated by commas; the packages that they need must be installed."""
 
@@ -197,7 +211,7 @@ class Steps(Count):
     """A number of global steps."""
 
     def __init__(self):
-        super().__init__(most=MOST_STEPS)
+        super().__init__(most=_MOST_STEPS)
 
 
 class Number(click.FloatRange):

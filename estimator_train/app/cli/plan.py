@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
-from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of
 from estimator_train.app.cli.training_run import Run
@@ -15,6 +14,7 @@ from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.optimization import TESTED_RATES
+from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.run_file import newest_checkpoint
 
 _OF_DATASET = "the dataset's default"

@@ -7,11 +7,10 @@ import types
 import cloup
 from click.core import ParameterSource
 
-from estimator_train.app.cli import trust
 from estimator_train.app.cli.conflicts import kept
 from estimator_train.app.cli.directories import model_dir_of
 from estimator_train.app.cli.settings import RULES
-from estimator_train.app.cli.stored_settings import flags_of
+from estimator_train.app.cli.stored_settings import ask, flags_of
 from estimator_train.app.runs import run_file
 
 
@@ -35,7 +34,7 @@ class RepeatingCommand(cloup.Command):
         }
         flags = flags_of(path)
         ctx.default_map = kept(flags, given, RULES)
-        trust.check(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
+        ask(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
         ctx.params.clear()
         return super().parse_args(ctx, args)
 

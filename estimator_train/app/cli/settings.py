@@ -10,7 +10,7 @@ import dataclasses
 import click
 
 from estimator_train import loggers
-from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train._engine.host.paths import local, why_not_utf_8
 from estimator_train.app import datasets, models
@@ -18,7 +18,6 @@ from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
 from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.monitor import Metric
 from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.datasets.images import subdirectories
 from estimator_train.app.datasets.patients import with_patients_for_validation
@@ -296,7 +295,7 @@ class Training:
     """Keep the evaluated checkpoint with the best loss in export/, as the result of the run."""
     monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss
         CHECKPOINTS,
-        Metric(),
+        kinds.Metric(),
         Needs(
             ("early_stopping", "keep_best"),
             "--monitor is the metric for --early-stopping and --keep-best; give one of them, too",

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
+from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app import datasets
-from estimator_train.app.cli import trust
 from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.parameters import MOST_STEPS
 from estimator_train.app.cli.programs import instead
 from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
 from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.stored_run import StoredRun
 
 
@@ -41,29 +41,29 @@ def load_training(model_dir: Any) -> Training:
     return Training(**read(run_file.path_in(model_dir))["training"])
 
 
-class Progress(NamedTuple):
-    """How far a run has been trained.
+def ask(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
+    """Asks, if there is a terminal, whether to use what `settings` name and the user has not used before.
 
-    Attributes:
-      first_step: global step from which its epochs count; see `CallbacksHook`.
+    Args:
+      path: the run.json that has the settings.
+      trusts: the value of --trust-run.
+
+    Raises:
+      click.ClickException: the user does not trust them, or cannot be asked; or there is no such dataset.
     """
-
-    last_step: int
-    batches_per_step: int
-    examples: int
-    first_step: int
-
-
-def progress_of(model_dir: Any) -> Progress | None:
-    """Returns the progress of the run in `model_dir`, or None if run.json does not have it."""
-    stored = read(run_file.path_in(model_dir))
-    data = stored.get("data")
-    examples = data.get("train") if isinstance(data, dict) else None
-    progress = Progress(stored.get("last_step"), stored.get("batches_per_step"), examples, stored.get("first_step", 0))
-    if not all(type(number) is int for number in progress) or min(progress[:3]) < 1:
-        return None
-    is_plausible = progress.last_step * progress.batches_per_step <= MOST_STEPS >= abs(progress.first_step)
-    return progress if is_plausible else None
+    with one_line_errors():
+        unknown = trust.unknown(settings)
+    if not unknown:
+        return
+    names = ", ".join(map(printable, unknown))
+    if not trusts and sys.stdin.isatty() and sys.stderr.isatty():
+        question = f"{printable(str(path))} names {names}, which you have not used here before. Run or write to them?"
+        trusts = click.confirm(question, err=True)
+    if not trusts:
+        raise click.ClickException(
+            f"{path} names {names}, which you have not used here before; read the code, then add --trust-run"
+        )
+    trust.remember(settings)
 
 
 def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Settings]:
@@ -80,7 +80,7 @@ def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Set
             f"{model_dir} holds no run: it has no run.json; evaluate what a program has trained in that program"
         )
     if trusts is not None:  # `data_of_run` asks about the data
-        trust.check(run_file.path_in(model_dir), dataclasses.asdict(settings) | {"dataset": None}, trusts)
+        ask(run_file.path_in(model_dir), dataclasses.asdict(settings) | {"dataset": None}, trusts)
     with one_line_errors():
         return StoredRun(model_dir), settings
 
@@ -90,7 +90,7 @@ def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
 
     `trusts` is the value of --trust-run.
     """
-    trust.check(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
+    ask(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
     data = settings.open_data()
     if data and data.class_names != settings.class_names:
         raise click.ClickException(

@@ -7,10 +7,11 @@ import functools
 import math
 from typing import Any
 
-from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app.cli.settings import Settings, Training
-from estimator_train.app.cli.stored_settings import load_training, progress_of
-from estimator_train.app.runs.run_file import newest_checkpoint, path_in
+from estimator_train.app.cli.stored_settings import load_training
+from estimator_train.app.runs.progress import Progress, progress_of
+from estimator_train.app.runs.run_file import newest_step
 
 _RATE_TEST_STEPS = 100
 
@@ -85,13 +86,7 @@ class Run:
         return step - round((step - progress.first_step) / before * self.steps_per_epoch)
 
     @functools.cached_property
-    def _until_now(self):
+    def _until_now(self) -> tuple[int, Progress | None]:
         """The newest step of a run that is resumed, and its `Progress` if it is known."""
         step = newest_step(self.model_dir)
-        return step, progress_of(self.model_dir) if step and path_in(self.model_dir).exists() else None
-
-
-def newest_step(model_dir):
-    """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
-    name = newest_checkpoint(model_dir)
-    return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
+        return step, progress_of(self.model_dir) if step else None

@@ -59,6 +59,12 @@ def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
     return names[-1] if names else None
 
 
+def newest_step(model_dir: str | os.PathLike[str]) -> int:
+    """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
+    name = newest_checkpoint(model_dir)
+    return int(name.rpartition("-")[2]) if name and name[-1].isdigit() else 0
+
+
 def checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
     """Returns the names of the checkpoints in `model_dir`, the oldest first; none if there is no such directory."""
     directory = as_path(model_dir)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training

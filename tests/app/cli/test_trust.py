@@ -7,13 +7,15 @@ import subprocess
 import types
 import zipfile
 
+import click
 import pytest
 
-from estimator_train.app.cli import output_format, trust
+from estimator_train.app.cli import output_format
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.run import build
+from estimator_train.app.cli.stored_settings import ask
 from estimator_train.app.datasets import oct2017
-from estimator_train.app.runs import provenance
+from estimator_train.app.runs import provenance, trust
 
 
 @pytest.fixture
@@ -59,13 +61,13 @@ def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     asked = []
-    monkeypatch.setattr(trust.click, "confirm", lambda text, err: asked.append(text) or answer == "y")
+    monkeypatch.setattr(click, "confirm", lambda text, err: asked.append(text) or answer == "y")
     settings = {"input_fn": "/a\x1b[2J.py:f"}
     try:
-        trust.check("run/run.json", settings, False)
-        trust.check("run/run.json", settings, False)
+        ask("run/run.json", settings, False)
+        ask("run/run.json", settings, False)
         assert code == 0
-    except trust.click.ClickException:
+    except click.ClickException:
         assert code == 2
     assert asked == [r"run/run.json names /a\x1b[2J.py:f, which you have not used here before. Run or write to them?"]
 
@@ -84,20 +86,20 @@ def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
 )
 def test_folders_and_functions_of_every_kind_are_asked_about(settings, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(trust.click.ClickException, match="run.json names /there"):
-        trust.check("run/run.json", settings, False)
+    with pytest.raises(click.ClickException, match="run.json names /there"):
+        ask("run/run.json", settings, False)
     trust.remember(settings)
-    trust.check("run/run.json", settings, False)
+    ask("run/run.json", settings, False)
 
 
 def test_a_file_of_the_same_name_in_another_folder_is_asked_about(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    trust.check("run/run.json", {"model": "model.py:build"}, True)
-    trust.check("run/run.json", {"model": "model.py:build"}, False)
+    ask("run/run.json", {"model": "model.py:build"}, True)
+    ask("run/run.json", {"model": "model.py:build"}, False)
     (tmp_path / "downloaded").mkdir()
     monkeypatch.chdir(tmp_path / "downloaded")
-    with pytest.raises(trust.click.ClickException, match="names .*/downloaded/model.py:build, which you have not used"):
-        trust.check("run/run.json", {"model": "model.py:build"}, False)
+    with pytest.raises(click.ClickException, match="names .*/downloaded/model.py:build, which you have not used"):
+        ask("run/run.json", {"model": "model.py:build"}, False)
 
 
 @pytest.fixture
@@ -150,7 +152,7 @@ def test_nothing_is_downloaded_with_the_credentials_of_the_user(command, strange
         assert (code, errors.count("\n")) == (2, 1), (name, errors)
         assert "run.json names the download of oct2017, which you have not used here before" in errors
     trust.remember({"dataset": "oct2017", "data_dir": None})
-    trust.check("run/run.json", {"dataset": "oct2017", "data_dir": None}, False)
+    ask("run/run.json", {"dataset": "oct2017", "data_dir": None}, False)
 
 
 @pytest.mark.parametrize(

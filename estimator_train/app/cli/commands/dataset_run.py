@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import click
 from click.core import ParameterSource
 
-from estimator_train._engine.distribution import launchers
-from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host import launchers
+from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import environment, trust
+from estimator_train.app.cli import environment
 from estimator_train.app.cli.directories import (
     check_place,
     dataset_of,
@@ -22,15 +22,15 @@ from estimator_train.app.cli.directories import (
 )
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
-from estimator_train.app.cli.monitor import Monitor, check_monitor
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
 from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training
 from estimator_train.app.cli.table import given_of
-from estimator_train.app.cli.training_run import Run, newest_step
+from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import run_file, trust
+from estimator_train.app.runs.monitor import Monitor
 
 _VALIDATION = 0.1  # of the training examples, to choose on
 
@@ -103,16 +103,16 @@ def check(run: Run) -> None:
         optimization_of(settings, training).check_steps(run.last_step)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
-    if training.monitor:
-        best = training.keep_best and run_file.best_checkpoint(run.model_dir)
-        check_monitor(Monitor.of(training.monitor), settings.class_names, best)
+        if training.monitor:
+            best = run_file.best_checkpoint(run.model_dir) if training.keep_best else None
+            Monitor.of(training.monitor).check(settings.class_names, best)
     if run.task.is_chief:
         warn_of_lost_checkpoints(run.model_dir)
 
 
 def _check_phases(run, earlier):
     """Rejects what would bring a run with phases back into one that it has left: the step says where it is."""
-    step = newest_step(run.model_dir)
+    step = run_file.newest_step(run.model_dir)
     if not (step and run.data and earlier.phases and run.settings.phases):
         return
     before = dataclasses.replace(run, training=load_training(run.model_dir))

@@ -12,11 +12,11 @@ from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.directories import check_directory, check_parent
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.stored_settings import data_of_run, open_run, other_data
+from estimator_train.app.runs.monitor import METRICS
 
 _EXAMPLES = """\b
 Examples:

@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.metrics import tasks
 from estimator_train.app.metrics.outputs import NotFiniteError
 from estimator_train.app.runs import evaluations, predictions_file
+from estimator_train.app.runs.monitor import METRICS
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 

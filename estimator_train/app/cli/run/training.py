@@ -23,7 +23,6 @@ from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
-from estimator_train.app.cli.monitor import METRICS, Monitor
 from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.build import (
@@ -42,6 +41,7 @@ from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stoppe
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.runs import run_file
+from estimator_train.app.runs.monitor import METRICS, Monitor
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by

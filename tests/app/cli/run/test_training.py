@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.run.training import diagnosis, run_training
 from estimator_train.app.cli.settings import Training

@@ -1,4 +1,4 @@
-"""Asks before a command runs functions, writes to folders, or downloads, as the run.json of somebody else says.
+"""Knows which functions, folders and downloads in a run.json the user has chosen, rather than somebody else.
 
 The names that a user gives on the command line are recorded in the user's state directory, outside of every run, so
 runs of their own on this machine go on without a question, even if they have been moved.
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import platformdirs
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import absolute
 from estimator_train.app import datasets
-from estimator_train.app.cli.errors import one_line_errors
 
 _FUNCTIONS = ("input_fn", "eval_input_fn", "callbacks")
 _LIBRARIES = ("cats_vs_dogs", "tfds:", "hf:")  # these may write to a data_dir that has the data, too
@@ -34,33 +31,16 @@ def remember(settings: Mapping[str, Any]) -> None:
             write_whole(record, printable(name) + "\n")
 
 
-def check(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
-    """Asks, if there is a terminal, whether to use what `settings` name and what is not recorded.
-
-    Data that is here already needs no question.
-
-    Args:
-      path: the run.json that has the settings.
-      trusts: the value of --trust-run.
+def unknown(settings: Mapping[str, Any]) -> list[str]:
+    """Returns what `settings` name and what is not recorded. Data that is here already needs no record.
 
     Raises:
-      click.ClickException: the user does not trust them, or cannot be asked; or there is no such dataset.
+      ValueError: there is no such dataset.
     """
-    with one_line_errors():
-        unknown, fetched = (_unrecorded(names(settings)) for names in (_named, _fetched))
-        if fetched and not _is_here(settings):
-            unknown += fetched
-    if not unknown:
-        return
-    names = ", ".join(map(printable, unknown))
-    if not trusts and sys.stdin.isatty() and sys.stderr.isatty():
-        question = f"{printable(str(path))} names {names}, which you have not used here before. Run or write to them?"
-        trusts = click.confirm(question, err=True)
-    if not trusts:
-        raise click.ClickException(
-            f"{path} names {names}, which you have not used here before; read the code, then add --trust-run"
-        )
-    remember(settings)
+    functions, fetched = (_unrecorded(names(settings)) for names in (_named, _fetched))
+    if fetched and not _is_here(settings):
+        return functions + fetched
+    return functions
 
 
 def _unrecorded(names):

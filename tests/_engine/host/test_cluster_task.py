@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from estimator_train._engine.distribution.cluster_task import (
+from estimator_train._engine.host.cluster_task import (
     ClusterTask,
     TaskType,
     has_several_tasks,
@@ -38,7 +38,7 @@ def task_of(cluster, task_type, index=0, synchronous=False):
 def test_tf_config_is_read_without_tensorflow():
     code = (
         "import sys\n"
-        "from estimator_train._engine.distribution.cluster_task import this_task\n"
+        "from estimator_train._engine.host.cluster_task import this_task\n"
         "assert this_task().is_alone and 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

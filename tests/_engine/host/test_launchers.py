@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 import warm_python
 
-from estimator_train._engine.distribution import launchers
-from estimator_train._engine.distribution.cluster_task import read_tf_config
+from estimator_train._engine.host import launchers
+from estimator_train._engine.host.cluster_task import read_tf_config
 
 SCRIPT = Path(__file__).parents[2] / "data" / "multi_worker" / "train.py"
 

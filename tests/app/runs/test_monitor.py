@@ -2,10 +2,9 @@
 
 import json
 
-import click
 import pytest
 
-from estimator_train.app.cli.monitor import METRICS, Metric, Monitor, check_monitor
+from estimator_train.app.runs.monitor import METRICS, Monitor
 
 
 @pytest.mark.parametrize(
@@ -22,24 +21,22 @@ from estimator_train.app.cli.monitor import METRICS, Metric, Monitor, check_moni
     ],
 )
 def test_the_usual_metrics_have_their_direction(text, checked):
-    assert Metric().convert(text, None, None) == checked
-    assert Monitor.of(checked) == tuple(checked.split(":"))
+    assert Monitor.named(text) == Monitor.of(checked) == tuple(checked.split(":"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("score", "is a lower or a higher score better? Give score:min or score:max."),
-        ("accuracy_loss", "Give accuracy_loss:min or accuracy_loss:max."),
+        ("score", "is a lower or a higher score better? Give score:min or score:max"),
+        ("accuracy_loss", "Give accuracy_loss:min or accuracy_loss:max"),
         ("accuracy:up", "'accuracy:up' ends in neither :min nor :max"),
         (":min", "':min' ends in neither"),
-        ("", "it is empty"),
     ],
 )
 def test_a_metric_without_a_known_direction_is_refused(text, message):
-    with pytest.raises(click.BadParameter) as error:
-        Metric().convert(text, None, None)
-    assert message in error.value.message
+    with pytest.raises(ValueError) as error:
+        Monitor.named(text)
+    assert message in str(error.value)
 
 
 def test_without_the_flag_it_is_the_loss():
@@ -51,9 +48,9 @@ def test_a_metric_that_the_best_checkpoint_so_far_does_not_tell_is_refused(tmp_p
     best = tmp_path / "model.ckpt-6"
     result = tmp_path / "model.ckpt-6.eval_result.json"
     result.write_text(json.dumps({"loss": 1.0, "accuracy": 0.5, "global_step": 6}))
-    check_monitor(Monitor("accuracy", "max"), ("A", "B"), str(best))
-    with pytest.raises(click.ClickException, match=r"does not have it .*; give one of accuracy, loss, or move"):
-        check_monitor(Monitor("macro_f1", "max"), ("A", "B"), str(best))
-    check_monitor(Monitor("macro_f1", "max"), ("A", "B"), None)
+    Monitor("accuracy", "max").check(("A", "B"), str(best))
+    with pytest.raises(ValueError, match=r"does not have it .*; give one of accuracy, loss, or move"):
+        Monitor("macro_f1", "max").check(("A", "B"), str(best))
+    Monitor("macro_f1", "max").check(("A", "B"), None)
     result.write_text("{")  # the exporter says so
-    check_monitor(Monitor("macro_f1", "max"), ("A", "B"), str(best))
+    Monitor("macro_f1", "max").check(("A", "B"), str(best))

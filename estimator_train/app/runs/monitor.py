@@ -1,0 +1,83 @@
+"""The metric used for early stopping and the best checkpoint, and whether lower or higher is better."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from estimator_train.app.runs.run_file import metrics_of_best
+
+# Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
+_OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc", "macro_pr_auc")
+METRICS = {
+    "classification": (*_OF_CLASSES, "balanced_accuracy", "cohen_kappa", "calibration_error"),
+    "multilabel": (*_OF_CLASSES, "exact_match"),
+    "regression": ("mean_absolute_error", "root_mean_squared_error", "r2"),
+}
+
+# Words that occur in the names of common metrics, including Keras' own.
+_LOWER = {"loss", "error", "crossentropy", "mse", "mae", "mape", "msle", "rmse", "logcosh", "hinge", "perplexity"}
+_HIGHER = {"accuracy", "acc", "auc", "precision", "recall", "sensitivity", "specificity", "f1", "dice", "iou", "kappa"}
+_HIGHER |= {"match", "r2"}
+
+
+class Monitor(NamedTuple):
+    """A metric's name in evaluation results, and whether to minimize or maximize it, "min" or "max"."""
+
+    metric: str
+    direction: str
+
+    @classmethod
+    def of(cls, text: str | None) -> Monitor:
+        """Parses a checked value of --monitor; None means the loss.
+
+        >>> Monitor.of("macro_f1:max").better
+        'higher'
+        """
+        metric, _, direction = (text or "loss:min").rpartition(":")
+        return cls(metric, direction)
+
+    @property
+    def better(self) -> str:
+        return "lower" if self.direction == "min" else "higher"
+
+    @classmethod
+    def named(cls, text: str) -> Monitor:
+        """Returns the monitor that METRIC:min, METRIC:max or METRIC names; METRIC alone gets its usual direction.
+
+        Raises:
+          ValueError: it has another direction, or no usual one.
+        """
+        text = text.removeprefix("val_")  # Keras' prefix of validation metrics
+        metric, colon, direction = text.rpartition(":")
+        if metric and direction in ("min", "max"):
+            return cls(metric, direction)
+        if colon:
+            raise ValueError(f"{text!r} ends in neither :min nor :max, such as accuracy:max")
+        words = set(re.split(r"[\W_]+", text.lower()))
+        is_lower, is_higher = bool(words & _LOWER), bool(words & _HIGHER)
+        if is_lower == is_higher:
+            raise ValueError(f"is a lower or a higher {text} better? Give {text}:min or {text}:max")
+        return cls(text, "min" if is_lower else "max")
+
+    def check(self, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
+        """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.
+
+        Args:
+          best_checkpoint: path prefix, or None.
+
+        Raises:
+          ValueError: the metric needs classes and the run has none, or the best checkpoint's saved results lack it.
+        """
+        if self.metric in _OF_CLASSES and not class_names:
+            raise ValueError(f"--monitor {self.metric} is computed from classes, and this run has none")
+        if best_checkpoint is None:
+            return
+        values = metrics_of_best(best_checkpoint)
+        if values and self.metric not in values:  # the exporter reports what is wrong with a damaged file
+            raise ValueError(
+                f"--monitor {self.metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint "
+                f"so far; give one of {', '.join(sorted(set(values) - {'global_step'}))}, or move "
+                f"{os.path.dirname(best_checkpoint)} elsewhere"
+            )
