@@ -26,6 +26,9 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
 }
 
+# Pages of facts, which come after the guides in the search.
+FACTS = ("clients.md", "compare_tf215.md", "compatibility.md", "performance.md", "reliability.md", "scaling.md")
+
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
 # README.md has pictures in HTML, which gives them a width; mkdocs leaves their paths as they are.
@@ -56,11 +59,13 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Makes the links of a page those of the site, and puts the answers to questions first in the search."""
+    """Makes the links of a page those of the site, and ranks answers to questions first, facts last."""
     sources = {page: name for name, page in ROOT_PAGES.items()}
     source = sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if page.file.src_uri.startswith("questions/"):
         page.meta["search"] = {"boost": 2}
+    elif page.file.src_uri in FACTS:
+        page.meta["search"] = {"boost": 0.5}
     return with_links_of_the_site(markdown, source)
 
 
@@ -69,8 +74,21 @@ def on_page_content(html, page, config, files):
     # Python-Markdown keeps the backslash before a bar within a table's code; code hosts do not show it.
     html = re.sub(r"<td.*?</td>", lambda cell: cell.group().replace(r"\|", "|"), html, flags=re.DOTALL)
     html = re.sub(r"<td>(?=[^<]{40})", '<td class="text">', html)
+    html = re.sub(r"<table>.*?</table>", with_names_of_columns, html, flags=re.DOTALL)
     html = re.sub(r"(?<=[\s>])--[\w-]+", r'<span class="whole">\g<0></span>', html)
-    return re.sub(r"<code>([^<]{1,36})</code>", r'<code class="whole">\1</code>', html)
+    return re.sub(r"<code>([^<]{1,24})</code>", r'<code class="whole">\1</code>', html)
+
+
+def with_names_of_columns(table):
+    """Returns the HTML of a matched table, each cell with the title of its column, for phones, which show no header."""
+    headers = re.findall(r"<th(?: [^>]*)?>(.*?)</th>", table.group(), re.DOTALL)
+    titles = [re.sub("<[^>]+>", "", header) for header in headers]
+
+    def with_names(row):
+        columns = iter(titles)
+        return re.sub("<td", lambda _: f'<td data-column="{next(columns)}"', row.group())
+
+    return re.sub(r"<tr>.*?</tr>", with_names, table.group(), flags=re.DOTALL)
 
 
 def on_post_build(config):

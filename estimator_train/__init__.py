@@ -21,7 +21,7 @@ if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0" if is_gpu_there() else "1")
 late_imports.install()
 if notebook.is_kernel():
-    notebook.shorten_logs()
+    notebook.shorten_outputs()
 
 __version__ = "0.1.0"
 

@@ -26,7 +26,7 @@ from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks
-from estimator_train._engine.host import host_memory, model_dirs, time_spent
+from estimator_train._engine.host import host_memory, model_dirs, notebook, time_spent
 from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock
@@ -217,7 +217,8 @@ class Estimator:
         alone: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if self._config.is_chief:
             alone = training_lock(self._config.model_dir)
-        with explaining_errors(self._config.model_dir, self._config.train_distribute), alone:
+        explaining = explaining_errors(self._config.model_dir, self._config.train_distribute)
+        with explaining, alone, notebook.without_progress_lines(hooks):
             self._train_alone(input_fn, hooks, listeners, steps, max_steps)
         return self
 

@@ -110,9 +110,10 @@ PRINTS = {
     "README.md": r"'mae': .*'global_step': .*200\b",
     "concepts.md": r"^4\n",
     "distribution.md": r"'global_step': .*4\b",
-    "hooks.md": r"^20 \d.*^step,loss,learning_rate,val_loss$",
+    "hooks.md": r"^20 \d.*^step,loss,mae,learning_rate,val_loss,val_mae$",
     "fine_tuning.md": r"^4$",
     "input_fns.md": r"^12$",
+    "keras.md": r"'global_step': .*20\b.*^[01]\.\d+$",
     "recipes.md": (
         r"^best: \{'dropout'.*^accuracy [01]\.\d+, standard deviation.*^200 OK \{\"CNV\":.*^400 BAD REQUEST.*"
         r"^served: \[\[[\d., e-]+\]\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
@@ -206,6 +207,16 @@ def test_an_example_runs_as_a_script_of_its_own(script, tmp_path):
     arguments = ["-m", "tests.helpers.small_script", script, tmp_path]
     done = warm_python.run(arguments, tmp_path, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_each_line_instead_of_an_argument_of_fit_is_run():
+    page = ROOT / "docs" / "keras.md"
+    table = page.read_text().split("| with `fit` | here |\n")[1].split("\n\n")[0]
+    cells = [row.split("|")[2] for row in table.splitlines()[1:]]
+    lines = [code for code in re.findall(r"`([^`]+)`", "".join(cells)) if re.search(r"=|et\.", code)]
+    code = "".join(text for language, text in blocks_of(page) if language == "python")
+    assert len(lines) == 7
+    assert [line for line in lines if line not in code] == []
 
 
 def test_every_rule_is_of_use():

@@ -50,6 +50,28 @@ fetch("search/search_index.json").then(answer => answer.json()).then(
   index => worker.postMessage({type: 0, data: {...index, options: {suggest: false}}}))
 </script>
 """
+# Measures each page in a frame: how many blocks of code and tables there are, and the pages of those that are too wide.
+MEASURING = """
+<body><script>
+const pages = PAGES, cut = [], scrolling = [], isWide = element => element.scrollWidth > element.clientWidth + 1
+let blocks = 0, tables = 0
+const measure = async () => {
+  for (const page of pages) {
+    const frame = document.createElement("iframe")
+    frame.style = "width: WIDTHpx; height: 800px"
+    await new Promise(loaded => { frame.onload = loaded; frame.src = page; document.body.append(frame) })
+    for (const code of frame.contentDocument.querySelectorAll("pre > code"))
+      blocks += 1, (isWide(code) || isWide(code.parentElement)) && cut.push(page)
+    tables += frame.contentDocument.querySelectorAll(".md-typeset table").length
+    for (const table of frame.contentDocument.querySelectorAll(".md-typeset__scrollwrap, table:not([class])"))
+      isWide(table) && scrolling.push(page)
+    frame.remove()
+  }
+  fetch("found", {method: "POST", body: JSON.stringify([blocks, cut, tables, scrolling])})
+}
+measure()
+</script></body>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +135,12 @@ def test_cells_show_bars_and_keep_room_for_sentences(site):
     assert shown.count("<td>") == shown.count('<td class="text">word') == 1
 
 
+def test_cells_name_their_columns_where_a_phone_shows_rows_as_cards(site):
+    table = "<table><thead><tr><th>a</th><th>b</th></tr></thead><tr><td>1</td><td>2</td></tr></table>"
+    shown = site.on_page_content(table, None, None, None)
+    assert re.findall(r'data-column="(.)">(.)', shown) == [("a", "1"), ("b", "2")]
+
+
 def test_flags_and_short_code_are_kept_on_one_line(site):
     html = "<code>--data-dir</code> <code>estimator_train " + "x" * 30 + " --a-b</code> x--y <!-- z -->"
     shown = site.on_page_content(html, None, None, None)
@@ -131,15 +159,19 @@ def test_the_api_reference_has_every_public_name():
         assert {f"{room}.{name}.{name}" for name in hidden} - listed == set()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to search with")
-def test_the_search_finds_the_answer_to_each_question_first(tmp_path):
-    site, found = tmp_path / "site", queue.Queue()
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site]
-    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
-    page = ASKING.replace("QUESTIONS", json.dumps(list(QUESTIONS))).replace("WORKER", str(worker.relative_to(site)))
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("built") / "site"
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def sent_by(page, site, tmp_path):
+    """Opens a page in headless Chromium, within the site, and returns what it sends to the server."""
+    found = queue.Queue()
     (site / "asking.html").write_text(page)
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -157,9 +189,30 @@ def test_the_search_finds_the_answer_to_each_question_first(tmp_path):
         flags += ["--remote-debugging-port=0", f"http://127.0.0.1:{server.server_port}/asking.html"]
         with subprocess.Popen([CHROMIUM, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as browser:
             try:
-                answers = found.get(timeout=120)
+                return found.get(timeout=240)
             finally:
                 browser.terminate()
                 server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to search with")
+def test_the_search_finds_the_answer_to_each_question_first(built, tmp_path):
+    (worker,) = (built / "assets" / "javascripts" / "workers").glob("search.*.js")
+    page = ASKING.replace("QUESTIONS", json.dumps(list(QUESTIONS))).replace("WORKER", str(worker.relative_to(built)))
+    answers = sent_by(page, built, tmp_path)
     first = {question: pages[:1] for question, pages in zip(QUESTIONS, answers, strict=True)}
     assert first == {question: [f"questions/{page}/"] for question, page in QUESTIONS.items()}, answers
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look at the site with")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_code_is_cut_and_few_tables_scroll(width, built, tmp_path):
+    pages = sorted(str(page.relative_to(built)) for page in built.rglob("index.html"))
+    blocks, cut, tables, scrolling = sent_by(
+        MEASURING.replace("PAGES", json.dumps(pages)).replace("WIDTH", str(width)), built, tmp_path
+    )
+    assert blocks > 300 and tables > 60
+    assert cut == []
+    assert len(scrolling) <= 5, scrolling

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 import warnings
-from typing import TextIO
+from typing import Any, TextIO
 
 import tensorflow as tf
 import tqdm
@@ -37,6 +37,11 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._bar_class = _bar_class(self._file)
         self._every_secs = 0.5 if self._bar_class else every_secs
         self._interruptions = 0.0  # seconds of checkpoints and evaluations
+
+    @property
+    def draws_bar(self) -> bool:
+        """Whether there is a bar instead of plain lines; in a notebook, the loss and the speed are then not logged."""
+        return self._bar_class is not None
 
     def begin(self) -> None:
         graph = v1.get_default_graph()
@@ -139,7 +144,27 @@ def _bar_class(file: TextIO) -> type[tqdm.tqdm] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tqdm.TqdmWarning)  # without ipywidgets, its bar is text
         from tqdm import auto
+        from tqdm import notebook as widgets
+    if issubclass(auto.tqdm, widgets.tqdm):
+        return _bar_of_widgets(auto.tqdm)
     return auto.tqdm
+
+
+def _bar_of_widgets(base: type[tqdm.tqdm]) -> type[tqdm.tqdm]:
+    from IPython.display import display
+
+    class Bar(base):
+        """Closed, it leaves its last state as text, which is shown where a saved notebook's widgets are not drawn."""
+
+        def __init__(self, **arguments: Any) -> None:
+            super().__init__(display=False, **arguments)
+            self._output = display(self.container, display_id=True)
+
+        def close(self) -> None:
+            super().close()
+            self._output.update(self.container)
+
+    return Bar
 
 
 def _fitting(texts: list[str], bar: tqdm.tqdm) -> list[str]:

@@ -66,6 +66,10 @@ def test_the_notebook_of_own_photographs_learns_to_tell_them_apart(tmp_path):
 def test_the_notebook_of_an_old_model_fn_trains_it(tmp_path):
     cells, bars = executed("old_model_fn", tmp_path)
     assert bars == [(300, 300)]
+    (training,) = (cell for cell in cells if "ProgressHook" in cell.source)
+    texts = [output.data["text/plain"] for output in training.outputs if "data" in output]
+    assert any("300/300" in text for text in texts)  # shown where the saved notebook's widgets are not drawn
+    assert len(lines_of(training)) + len(texts) <= 5
     right = int(lines_of(cells[-1])[-1].strip("'").split()[0])
     assert right > 190
 

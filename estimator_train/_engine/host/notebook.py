@@ -6,8 +6,11 @@ import contextlib
 import io
 import logging
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any
 
 # Lines about sessions, checkpoints and configs. Those with losses and metrics are shown, and so are the user's own.
 _BOOKKEEPING = (
@@ -30,6 +33,8 @@ _BOOKKEEPING = (
     "Inference Time : ",
     "Finished evaluation at ",
 )
+# What a progress bar shows, too.
+_PROGRESS = re.compile(r"loss = \S+, step = |global_step/sec: ")
 
 
 def is_kernel() -> bool:
@@ -37,8 +42,10 @@ def is_kernel() -> bool:
     return "ipykernel.zmqshell" in sys.modules
 
 
-def shorten_logs() -> None:
+def shorten_outputs() -> None:
     """Imports TensorFlow without its notes on how it was built, and drops log lines about sessions and checkpoints.
+
+    The traceback of an interrupted training ends at the call of this package.
 
     In a notebook, and only there, TensorFlow logs at level INFO. Its warnings that it calls deprecated functions of its
     own are dropped too. `tf.get_logger().setLevel("DEBUG")` shows all lines.
@@ -54,6 +61,43 @@ def shorten_logs() -> None:
 
     logger = logging.getLogger("tensorflow")
     logger.addFilter(is_shown)
+    _shorten_interrupts()
+
+
+@contextlib.contextmanager
+def without_progress_lines(hooks: Iterable[Any]) -> Iterator[None]:
+    """Drops the log lines of loss and speed in the block if one of the hooks draws a progress bar in a notebook."""
+    if not is_kernel() or not any(getattr(hook, "draws_bar", False) for hook in hooks):
+        yield
+        return
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return logger.level != logging.INFO or not _PROGRESS.match(record.getMessage())
+
+    logger = logging.getLogger("tensorflow")
+    logger.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_shown)
+
+
+def _shorten_interrupts() -> None:
+    from IPython import get_ipython
+
+    def show(
+        shell: Any, kind: type, error: BaseException, traceback: TracebackType, tb_offset: int | None = None
+    ) -> None:
+        frame: TracebackType | None = traceback
+        while frame and frame.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "estimator_train":
+            frame = frame.tb_next
+        if frame:
+            frame.tb_next = error.__context__ = None
+        shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+
+    shell = get_ipython()
+    if shell and not shell.custom_exceptions:  # the user's own handler stays
+        shell.set_custom_exc((KeyboardInterrupt,), show)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ def log_of_a_notebook(log_lines):
     """The messages that TensorFlow's logger shows in a notebook, at level INFO."""
     logger = tf.get_logger()
     filters = list(logger.filters)
-    notebook.shorten_logs()
+    notebook.shorten_outputs()
     yield log_lines
     logger.filters[:] = filters
 

@@ -222,6 +222,32 @@ def test_tf1_gives_tensorflow_1_to_scripts_and_2_to_this_package(run):
     assert result.stdout == "[3, 3]\n" and "disable_resource_variables" not in result.stderr
 
 
+LOGS = """
+import logging
+import tensorflow as tf
+
+def main(_):
+    tf.logging.set_verbosity(tf.logging.INFO)
+    tf.logging.info("with absl")
+    tf.layers.flatten(tf.ones([1, 1]))
+    tf.layers.flatten(tf.ones([1, 1]))
+    tf.to_float(1)
+    logging.root.handlers.clear()
+    logging.basicConfig()
+    tf.logging.info("with a handler of the root")
+
+tf.app.run()
+"""
+
+
+@pytest.mark.slow
+def test_tf1_prints_each_log_line_and_each_deprecation_once(run):
+    printed = run({"logs.py": LOGS}, "run", "--tf1", "logs.py").stderr
+    lines = ["with absl", "with a handler of the root", "`tf.layers.flatten` is deprecated", "to_float (from"]
+    assert [printed.count(line) for line in lines] == [1, 1, 1, 1], printed
+    assert "INFO:tensorflow:with absl\n" in printed
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

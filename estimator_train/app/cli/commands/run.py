@@ -63,11 +63,14 @@ def _start(is_module, script, tf1, replicas):
     with_tf1 = None
     if tf1:
         from estimator_train.compat.tf1 import install
+
+        install()
+        _print_once()
     else:
         from estimator_train.compat.drop_in import install
 
+        install()
         with_tf1 = f"estimator_train run --tf1 {'-m ' * is_module}{script}"
-    install()
     sys.excepthook = functools.partial(_show, sys.excepthook, functools.partial(doctor.remedy, command=with_tf1))
     interruption.handle_sigterm()
     try:
@@ -80,6 +83,23 @@ def _start(is_module, script, tf1, replicas):
         click.echo("estimator_train: stopped by SIGTERM; a training that was saved continues in a new run", err=True)
         return 128 + signal.SIGTERM
     return 0
+
+
+def _print_once():
+    """Prints each line of TensorFlow's logger once, though scripts have logging to the root too, and deprecations once.
+
+    tf.app.run adds absl's handler to the root, and logging.basicConfig one that prints as TensorFlow's does.
+    """
+    import logging
+    import warnings
+
+    import absl.logging
+
+    logger = logging.getLogger("tensorflow")
+    for handler in logger.handlers:
+        handler.addFilter(lambda _: not any(type(other) is logging.StreamHandler for other in logging.root.handlers))
+    absl.logging.get_absl_handler().addFilter(lambda record: record.name != logger.name or not logger.handlers)
+    warnings.filterwarnings("once", ".*is deprecated and will be removed", append=True)
 
 
 def _show(show, remedy, kind, error, traceback):
