@@ -115,7 +115,7 @@ PRINTS = {
     "input_fns.md": r"^12$",
     "recipes.md": (
         r"^best: \{'dropout'.*^accuracy [01]\.\d+, standard deviation.*^200 OK \{\"CNV\":.*^400 BAD REQUEST.*"
-        r"^served: \[\[[\d., e-]+\]\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
+        r"^served: \[\{'CNV': [\w'.: ,-]+\}\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
     ),
     "tutorial.md": r"'global_step': .*4\b.*'global_step': .*0\b.*'global_step': .*8\b.*shape=\(2, 2\)",
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import click
 import numpy as np
@@ -25,6 +28,7 @@ from estimator_train.app.cli.run.build import (
     build_train_input_fn,
 )
 from estimator_train.app.cli.settings import Training
+from estimator_train.app.cli.startup import without_notes
 from estimator_train.app.metrics import tasks
 from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
@@ -41,13 +45,50 @@ EVALUATED = 500  # evaluation images at most, by which a quantized model is judg
 MOST_LOST = 0.02  # of accuracy, F1 or R², before a line warns
 
 
+@contextlib.contextmanager
+def without_lines_of_libraries():
+    """Hides what TensorFlow and its converters print about their own work in the block."""
+
+    def is_news(record):
+        return " is deprecated " not in record.getMessage()
+
+    logger = tf.get_logger()
+    logger.addFilter(is_news)
+    try:
+        with without_notes():
+            yield
+    finally:
+        logger.removeFilter(is_news)
+
+
 def export_saved_model(settings, model_dir, checkpoint, out):
-    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path."""
+    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path.
+
+    Its assets.extra has the files of `_about`.
+    """
     leftovers.remove_abandoned(out)
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     receiver_fn = _image_receiver_fn(settings) if settings.dataset else _receiver_fn(settings)
-    with run_errors():
-        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, checkpoint_path=checkpoint))
+    with run_errors(), tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
+        about = {name: Path(folder, name) for name in _about(settings)}
+        for name, path in about.items():
+            path.write_text(_about(settings)[name], encoding="utf-8")
+        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, about, checkpoint_path=checkpoint))
+
+
+def _about(settings):
+    """Returns {file name: text} of what a client of an exported model has to know; none for an input_fn."""
+    labels = "".join(f"{name}\n" for name in settings.class_names)
+    facts = _facts(settings)
+    texts = {"labels.txt": labels, "metadata.json": facts and f"{json.dumps(facts, indent=2)}\n"}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _facts(settings):
+    if not settings.dataset:
+        return {}
+    facts = {"task": settings.task, "class_names": settings.class_names, "image_size": settings.image_size}
+    return facts | settings.decoding
 
 
 def export_keras(settings, training, checkpoint, file_format, targets):
@@ -73,7 +114,8 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     """Writes the model as TFLite or ONNX, and returns how its predictions compare with the Estimator's.
 
     `data` is the dataset of the settings, or None for an input_fn. A quantized model that predicts worse is written
-    nevertheless, and a line says so.
+    nevertheless, and a line says so. An ONNX file has the `_facts` as metadata, and beside a TFLite file are those of
+    `_about`.
 
     Raises:
       click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
@@ -85,7 +127,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
         with run_errors():
             saved_model = estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint)
         try:
-            content = _converted(saved_model, file_format, _calibration(settings, data, names))
+            content = _converted(saved_model, file_format, _calibration(settings, data, names), _facts(settings))
         except click.ClickException:  # about the training data
             raise
         except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
@@ -102,13 +144,16 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     )
     score = _compared_by_metric(settings, file_format, labels, own, converted) if is_judged else None
     note = score or _compared_by_value(file_format, own, converted)
+    if file_format != "onnx":
+        for name, text in _about(settings).items():
+            files.write_whole(target.with_suffix(f".{name}"), text)
     files.write_whole(target, content)
     return note
 
 
-def _converted(saved_model, file_format, calibration):
+def _converted(saved_model, file_format, calibration, facts):
     if file_format == "onnx":
-        return conversion.to_onnx(saved_model)
+        return conversion.to_onnx(saved_model, metadata={name: json.dumps(value) for name, value in facts.items()})
     quantization = QUANTIZED.get(file_format)
     return conversion.to_tflite(
         saved_model, quantization=quantization, calibration=calibration if quantization == "int8" else None
