@@ -65,7 +65,34 @@ def test_differences_have_the_interval_and_the_test_of_pairs():
     # The normal approximation: 1.96 standard deviations of sqrt(12 - 8 * 8 / 100) / 100.
     assert change.interval == pytest.approx((0.014, 0.146), abs=0.011)
     assert change.p_value == pytest.approx(2 * (1 + 12 + 66) / 2**12)  # 0, 1 or 2 of 12 coins, on either side
-    assert "accuracy +8.0 points" in str(change) and str(change).endswith("McNemar's p 0.0386")
+    assert "of 100 shared examples, 10 changed from wrong to right and 2 from right to wrong" in str(change)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "verdict"),
+    [
+        (10, 2, "b is better than the first run: accuracy +8.0 points, McNemar's p 0.0386 (below 0.05 decides)"),
+        (2, 10, "b is worse than the first run: accuracy -8.0 points, McNemar's p 0.0386 (below 0.05 decides)"),
+        (3, 2, "b is neither better nor worse than the first run: accuracy +1.0 points, McNemar's p 1.0000 (below"),
+        (50, 0, "b is better than the first run: accuracy +50.0 points, McNemar's p below 0.0001 (below 0.05"),
+    ],
+)
+def test_one_test_decides_which_run_is_better(right, wrong, verdict):
+    assert changed(right, wrong, shared=100).verdict.startswith(verdict)
+
+
+def test_a_comparison_begins_with_the_verdict_and_has_differences(runs):
+    lines = table(runs).splitlines()
+    assert lines[0].startswith("runs/b is neither better nor worse than the first run: ")
+    rows = [line.split() for line in lines]
+    assert ["accuracy", "0.5000", "0.7500", "+0.25"] in rows
+    assert "difference" not in table([*runs, runs[0]._replace(name="runs/c")])
+
+
+def test_a_metric_of_one_step_has_no_chart(runs, tmp_path):
+    once = [run._replace(curves={"loss": {4: 0.5}}) for run in runs]
+    write_comparison(tmp_path / "page.html", once)
+    assert "over the global steps" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("shared", [0, 50])
