@@ -33,11 +33,31 @@ def append(
     checkpoint: str,
     metrics: Mapping[str, Any],
     result: tasks.Result | None = None,
+    **about: str | None,
+) -> dict[str, Any]:
+    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds, see `entry_of`."""
+    entry = entry_of(checkpoint, metrics, result, **about)
+    line = json.dumps(entry).encode() + b"\n"
+    path = as_path(model_dir, NAME)
+    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
+        write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
+    else:
+        _append(path, line)
+    return entry
+
+
+def entry_of(
+    checkpoint: str,
+    metrics: Mapping[str, Any],
+    result: tasks.Result | None = None,
     *,
     name: str | None = None,
     images: str | None = None,
 ) -> dict[str, Any]:
-    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds.
+    """Returns what a line of evaluations.jsonl holds of an evaluation.
+
+        >>> entry_of("run/model.ckpt-8", {"loss": 0.5, "global_step": 8})["checkpoint"]
+        'model.ckpt-8'
 
     Its keys are checkpoint (the name without the directory), step, time (ISO 8601, in UTC), metrics, and, if there is a
     result, classification, multilabel or regression; name and images, if given. Non-finite numbers become null.
@@ -59,12 +79,6 @@ def append(
     entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
     if result is not None:
         entry[result.task] = result.to_json()
-    line = json.dumps(entry).encode() + b"\n"
-    path = as_path(model_dir, NAME)
-    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
-        write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
-    else:
-        _append(path, line)
     return entry
 
 

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import click
 
+from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_directory, check_parent
+from estimator_train.app.cli.directories import check_directory, check_parent, is_writable
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
@@ -67,13 +68,18 @@ def evaluate(**flags):
     of class folders or of a CSV file, those of its test or val part if it has one, or the evaluation images of a
     dataset. --all ranks checkpoints by accuracy (by macro F1 for several labels, by R2 for numbers), then by loss, on
     the validation images if there are any. Every evaluation adds a line to evaluations.jsonl in the directory of the
-    run, which reports and compare do not read as the result of the training.
+    run, which reports and compare do not read as the result of the training; a run that you may not write is evaluated,
+    too, and a line says that the evaluation is not kept.
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
     model_dir = flags.model_dir
     run, settings = open_run(model_dir, flags.trust_run)
-    check_directory(model_dir, "--model-dir")
+    keeps = is_remote(model_dir) or is_writable(model_dir)
+    if not keeps:
+        if flags.choose_thresholds:
+            check_directory(model_dir, "--model-dir")
+        click.echo(f"estimator_train: no permission to write in {model_dir}: the evaluation is not kept", err=True)
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {model_dir} is {settings.task}"
@@ -104,9 +110,9 @@ def evaluate(**flags):
     other = flags.data_dir or flags.dataset or ("validation" if ranks_on_validation else None)
     about = {"name": evaluation.AFTERWARDS, "images": other}
     results = []
-    evaluations = evaluation.evaluate(settings, data, model_dir, paths, thresholds)
+    evaluations = evaluation.evaluate(settings, data, model_dir if keeps else None, paths, thresholds)
     for path, evaluated in zip(paths, evaluations, strict=True):
-        entry, result = evaluation.keep(settings, data, model_dir, path, evaluated, **about)
+        entry, result = evaluation.keep(settings, data, model_dir if keeps else None, path, evaluated, **about)
         results.append((entry, result))
         if flags.predictions and result:
             columns = settings.task, settings.class_names
