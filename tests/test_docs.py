@@ -32,7 +32,7 @@ from benchmarks.works import WORKS
 from estimator_train import distribution
 from estimator_train.app.cli import main
 from estimator_train.app.cli.commands.launch import launch
-from estimator_train.app.datasets import kaggle, oct2017, synthetic_oct
+from estimator_train.app.datasets import dataset, kaggle, oct2017, synthetic_oct
 from estimator_train.app.models import small_cnn
 
 ROOT = Path(__file__).parent.parent
@@ -137,6 +137,7 @@ def shrink(folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
     monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
+    monkeypatch.setattr(dataset, "DEFAULT_STEPS", 2)
     monkeypatch.setattr(small_cnn, "build", smaller_cnn)
     draw_oct2017(folder / "OCT2017")
     draw_oct2017(folder / "scans_of_another_clinic")

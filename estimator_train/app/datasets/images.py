@@ -85,9 +85,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
-    return open_directory(
-        data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224)
-    )
+    return open_directory(data_dir, name="images", default_model="mobilenet_v2", image_size=(224, 224))
 
 
 def open_directory(
@@ -95,8 +93,8 @@ def open_directory(
     *,
     name: str,
     default_model: str,
-    default_epochs: int,
     image_size: tuple[int, int],
+    default_epochs: int | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Dataset:
     """Returns the dataset of `directory`.
@@ -119,6 +117,8 @@ def open_directory(
     tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)]
     used = {train.name, *(test.name for test in tests[:2])}
     left_out = [] if train == folder else [each.name for each in subdirectories(folder) if each.name not in used]
+    if train == folder:
+        _check_no_part(folder)
     found = _Found()
     files, validation = _files_by_class(train, class_names, found), None
     if train == folder or not tests:
@@ -159,13 +159,25 @@ class _Found:
 def counted_endings(others: Mapping[str, int]) -> str | None:
     """Says how many files of other formats are left out; None if there are none.
 
-    >>> counted_endings({".heic": 6, ".txt": 2})
-    '8 files of other formats: .heic 6, .txt 2'
+    >>> counted_endings({".tga": 6, ".txt": 2})
+    '8 files of other formats: .tga 6, .txt 2'
     """
     number = sum(others.values())
     ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{ending or 'without an ending'} {count}" for ending, count in ordered)
-    return f"{number} file{'s' * (number > 1)} of other formats: {listed}" if others else None
+    convert = " (convert .heic to JPEG, for example by magick mogrify -format jpg *.heic)" if ".heic" in others else ""
+    return f"{number} file{'s' * (number > 1)} of other formats: {listed}{convert}" if others else None
+
+
+def _check_no_part(folder):
+    """Rejects parts by other names, such as Train and Test, which would be taken for classes."""
+    named = [each for each in subdirectories(folder) if each.name.lower() in ("train", "training")]
+    parts = [each.name for each in named if subdirectories(each)]
+    if parts:
+        raise ValueError(
+            f"{folder} has {parts[0]}, but no folder train with class folders: rename it to train, and the one to "
+            f"evaluate on to {', '.join(HELD_OUT[:-1])} or {HELD_OUT[-1]}"
+        )
 
 
 def _side(directory, train, train_files, class_names, found):
@@ -207,7 +219,6 @@ def open_evaluation(
         name="images",
         class_names=names,
         default_model="mobilenet_v2",
-        default_epochs=2,
         image_size=image_size,
         train=image_files(names, {}, found.class_directories),
         eval=image_files(names, files, found.class_directories),

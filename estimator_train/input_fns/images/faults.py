@@ -41,6 +41,8 @@ def fault_of_file(path: str | bytes) -> Fault:
         try:
             height, width = size_in_header(encoded).numpy().tolist()
         except tf.errors.OpError:  # the header is damaged
+            if os.fsdecode(path).lower().endswith((".heic", ".heif")):
+                return Fault("cannot be decoded: HEIC is for Apple's programs (convert it to JPEG)", "convert it")
             return Fault("cannot be decoded: no readable image", "delete it")
     if height < 2**31 and height * width > MAX_PIXELS:
         return Fault(
