@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 from estimator_train._engine.host.cluster_task import this_task
@@ -13,6 +14,7 @@ from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
+from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.run_file import newest_checkpoint
@@ -24,6 +26,7 @@ _UNEVEN = 4  # the ratio of two classes above which the plan mentions class weig
 def plan(run: Run) -> list[str]:
     """Returns the lines of the plan: those that several settings make together, then one for each other setting."""
     settings, training, data = run.settings, run.training, run.data
+    default = with_defaults(dataclasses.asdict(settings) | dataclasses.asdict(training))
     checkpoint = None if run.finds_rate else newest_checkpoint(run.model_dir)
     together = {
         "data": _data(settings, data, run.missing),
@@ -31,12 +34,12 @@ def plan(run: Run) -> list[str]:
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
-        "model": _model(settings, resumes=checkpoint is not None),
+        "model": _model(dataclasses.replace(settings, freeze=default["freeze"]), resumes=checkpoint is not None),
         "steps": _steps(run),
         "batch": _batch(settings, training, data),
         "devices": _devices(training),
-        "optimizer": _optimizer(settings, training),
-        "rate": None if settings.phases else _learning_rate(settings, training),
+        "optimizer": _optimizer(settings, training, default["optimizer"]),
+        "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training, data),
@@ -180,25 +183,25 @@ def _devices(training):
     return "the first GPU, or the CPU if there is none"
 
 
-def _optimizer(settings, training):
-    """Lists the optimizer settings that flags change, except the learning rate; None if there are none."""
+def _optimizer(settings, training, name):
+    """Names the optimizer, and lists its settings that flags change, except the learning rate."""
     changes = phrases_of(training, "optimizer") + phrases_of(settings, "optimizer")
-    return ", ".join([settings.optimizer or "the model's", *changes]) if settings.optimizer or changes else None
+    return ", ".join([name or "the model's", *changes])
 
 
-def _learning_rate(settings, training):
-    """Describes the rate and its schedule; with several replicas always, to say whether the rate is scaled by them."""
+def _learning_rate(settings, training, default):
+    """Describes the rate and its schedule, and with several replicas whether the rate is scaled by them."""
     optimization, replicas = optimization_of(settings, training), training.num_replicas
-    rate = optimization.learning_rate
-    default = "the model's" if optimization.optimizer is None else "Keras' default"
-    text = default if rate is None else f"{rate:g}"
+    rate, schedule = default["learning_rate"], default["schedule"]
+    unknown = "the model's" if optimization.optimizer is None else "Keras' default"
+    if settings.phases:
+        unknown = "that of each phase"
+    text = unknown if rate is None else f"{rate:g}"
     if training.scale_learning_rate:
         text += f", times {replicas} replicas" + (f": {rate * replicas:g}" if rate else "")
     elif replicas > 1:
         text += f", not scaled by the {replicas} replicas"
-    elif rate is None and optimization.schedule is None and not optimization.warmup_steps:
-        return None
-    text += f", {optimization.schedule}" if optimization.schedule else ""
+    text += f", {schedule}" if schedule else ""
     return text + (f", {optimization.warmup_steps} steps of warm-up" if optimization.warmup_steps else "")
 
 

@@ -24,8 +24,8 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
-from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
-from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training
+from estimator_train.app.cli.startup import has_gpu, starting_tensorflow, verbosity_of
+from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, saying_data_may_have_moved
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
@@ -61,7 +61,7 @@ def resolve(flags: SimpleNamespace) -> Run:
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
-        training = dataclasses.replace(training, epochs=data.default_epochs)
+        training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     finds_rate = flags.find_learning_rate
     return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing)
 
@@ -100,10 +100,13 @@ def check(run: Run) -> None:
                 models.check_freeze(each.model, each.weights, each.freeze)
         if run.missing:  # the other checks need the data
             return
-        optimization_of(settings, training).check_steps(run.last_step)
+        for steps in run.steps_of_parts:
+            optimization_of(settings, training).check_steps(steps)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
+            if settings.dataset and ":" not in settings.model:
+                Monitor.of(training.monitor).check_name(settings.task)
             best = run_file.best_checkpoint(run.model_dir) if training.keep_best else None
             Monitor.of(training.monitor).check(settings.class_names, best)
     if run.task.is_chief:
@@ -139,6 +142,15 @@ def show(run: Run) -> None:
         click.echo(on_terminal(plan(run), indent=13))
     if run.missing and not must_be_fetched(run.settings):
         raise click.ClickException(run.missing)
+
+
+def check_devices(run: Run) -> None:
+    """Says in a dry run, which does not start TensorFlow, that there are no GPUs; training counts them itself."""
+    gpus = run.training.gpus
+    if gpus and run.task.is_alone and not has_gpu():
+        raise click.ClickException(
+            f"--gpus {gpus}: this machine has no NVIDIA GPU; --replicas {gpus} trains on the CPU instead"
+        )
 
 
 def start(run: Run) -> int:
@@ -218,8 +230,10 @@ def _opened(settings, flags):
             gets = "unpacks" if flags.dataset == "oct2017" and flags.data_dir else "downloads"
             return None, f"not here; training {gets} it first ({size}from {about.source})"
         _check_gpus(flags)
+    is_earlier = click.get_current_context().get_parameter_source("data_dir") is ParameterSource.DEFAULT_MAP
     try:
-        return settings.open_data(draw=not flags.dry_run), None
+        with saying_data_may_have_moved() if is_earlier else contextlib.nullcontext():
+            return settings.open_data(draw=not flags.dry_run), None
     except click.ClickException as error:
         if not (flags.dry_run and isinstance(error.__cause__, FileNotFoundError)):
             raise

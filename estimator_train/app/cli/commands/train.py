@@ -33,4 +33,7 @@ def train(**flags):
     dataset_run.check(run)
     if flags.dry_run or not flags.quiet:
         dataset_run.show(run)
-    return 0 if flags.dry_run else dataset_run.start(run)
+    if flags.dry_run:
+        dataset_run.check_devices(run)
+        return 0
+    return dataset_run.start(run)
