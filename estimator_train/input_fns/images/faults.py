@@ -38,11 +38,11 @@ def fault_of_file(path: str | bytes) -> Fault:
             return Fault("cannot be read: there is no such file", "restore it")
         except tf.errors.OpError as error:
             return Fault(f"cannot be read: {error.message.rpartition('; ')[2]}", "try again")
+        if os.fsdecode(path).lower().endswith((".heic", ".heif")):
+            return Fault("cannot be decoded: TensorFlow reads no HEIC (convert it to JPEG)", "convert it")
         try:
             height, width = size_in_header(encoded).numpy().tolist()
         except tf.errors.OpError:  # the header is damaged
-            if os.fsdecode(path).lower().endswith((".heic", ".heif")):
-                return Fault("cannot be decoded: HEIC is for Apple's programs (convert it to JPEG)", "convert it")
             return Fault("cannot be decoded: no readable image", "delete it")
     if height < 2**31 and height * width > MAX_PIXELS:
         return Fault(
