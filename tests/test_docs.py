@@ -32,7 +32,7 @@ from benchmarks.works import WORKS
 from estimator_train import distribution
 from estimator_train.app.cli import main
 from estimator_train.app.cli.commands.launch import launch
-from estimator_train.app.datasets import kaggle, oct2017, synthetic_oct
+from estimator_train.app.datasets import dataset, kaggle, oct2017, synthetic_oct
 from estimator_train.app.models import small_cnn
 
 ROOT = Path(__file__).parent.parent
@@ -116,7 +116,7 @@ PRINTS = {
     "keras.md": r"'global_step': .*20\b.*^[01]\.\d+$",
     "recipes.md": (
         r"^best: \{'dropout'.*^accuracy [01]\.\d+, standard deviation.*^200 OK \{\"CNV\":.*^400 BAD REQUEST.*"
-        r"^served: \[\[[\d., e-]+\]\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
+        r"^served: \[\{'CNV': [\w'.: ,-]+\}\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
     ),
     "tutorial.md": r"'global_step': .*4\b.*'global_step': .*0\b.*'global_step': .*8\b.*shape=\(2, 2\)",
 }
@@ -138,6 +138,7 @@ def shrink(folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
     monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
+    monkeypatch.setattr(dataset, "DEFAULT_STEPS", 2)
     monkeypatch.setattr(small_cnn, "build", smaller_cnn)
     draw_oct2017(folder / "OCT2017")
     draw_oct2017(folder / "scans_of_another_clinic")

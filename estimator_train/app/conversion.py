@@ -66,11 +66,14 @@ def _without_deprecation():
         yield
 
 
-def to_onnx(saved_model_dir: str | os.PathLike[str]) -> bytes:
+def to_onnx(saved_model_dir: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> bytes:
     """Converts the default signature of a SavedModel with tf2onnx, and returns the content of an .onnx file.
 
         content = et.conversion.to_onnx(estimator.export_saved_model("exported", receiver_fn))
         pathlib.Path("model.onnx").write_bytes(content)
+
+    Args:
+      metadata: properties to store in the file, which onnxruntime returns as `custom_metadata_map`.
 
     Raises:
       ImportError: If tf2onnx is not installed.
@@ -85,6 +88,12 @@ def to_onnx(saved_model_dir: str | os.PathLike[str]) -> bytes:
         return signature(**dict(zip(specs, inputs, strict=True)))
 
     proto, _ = tf2onnx.convert.from_function(function, input_signature=[*specs.values()])
+    for value in (*proto.graph.input, *proto.graph.output):
+        dimensions = value.type.tensor_type.shape.dim
+        if dimensions and dimensions[0].dim_param:  # tf2onnx calls it unk__40, for example
+            dimensions[0].dim_param = "batch"
+    for key, text in (metadata or {}).items():
+        proto.metadata_props.add(key=key, value=text)
     return proto.SerializeToString()
 
 

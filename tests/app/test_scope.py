@@ -15,7 +15,7 @@ OF_TRAIN = """
 accumulate-steps all-reduce async-checkpoints augment batch-size cache callbacks class-weights clip-norm config
 data-dir dataset deterministic dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast
 find-learning-rate freeze gpus ignore-orientation image-size input-fn jit-compile keep-best label-smoothing
-learning-rate limit log max-steps mixed-precision model model-dir monitor optimizer phases quiet recompute
+learning-rate limit log max-steps mixed-precision model model-dir momentum monitor optimizer phases quiet recompute
 replicas resize resume save-checkpoints-steps scale-learning-rate schedule seed split steps-per-loop task
 trust-run validation verbose warmup-steps weight-decay weights
 """

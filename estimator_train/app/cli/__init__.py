@@ -56,6 +56,8 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx, args):
         check_former_words(args[:1], args)
+        if args[0] not in self.commands and os.path.isdir(args[0]):
+            raise click.ClickException(f"{args[0]} is no command; to train on that folder, give --data-dir {args[0]}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx):
@@ -64,6 +66,12 @@ class _Commands(click.Group):
         except click.NoSuchOption as error:
             check_former_words([error.option_name], sys.argv)
             raise
+        except click.MissingParameter as error:
+            folders = [word for word in sys.argv[2:] if os.path.isdir(word)]
+            if error.param is None or error.param.name != "model_dir" or not folders:
+                raise
+            command = f"{error.ctx.info_name} --model-dir {folders[0]}" if error.ctx else "--model-dir"
+            raise click.ClickException(f"the folder of a run is given by --model-dir: {command}") from error
 
     def shell_complete(self, ctx, incomplete):
         completions = super().shell_complete(ctx, incomplete)

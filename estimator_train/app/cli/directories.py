@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,8 +60,19 @@ def check_directory(directory: str, flag: str) -> None:
                 kind = "a file"
             raise click.ClickException(f"{named} is {kind}; give a folder")
     existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if os.path.exists(parent))
-    if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
+    if not is_writable(existing):
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
+
+
+def is_writable(directory: str | os.PathLike[str]) -> bool:
+    """Returns whether files can be made in a local directory; permissions alone do not say so in /proc."""
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        return False
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
 
 
 def check_parent(file: str, flag: str) -> None:

@@ -5,6 +5,7 @@ An invalid value is reported in one line.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 
@@ -18,7 +19,7 @@ from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.functions import check_function
 from estimator_train.app.models.phases import parse_phases
-from estimator_train.app.runs.monitor import Monitor
+from estimator_train.app.runs.monitor import METRICS, Monitor, metrics_of
 
 _MOST = 2**31 - 1
 _MOST_STEPS = 2**63 - 1  # the global step is an int64
@@ -141,11 +142,11 @@ class ClassWeights(File):
         return os.path.abspath(value)
 
 
-class Metric(Text):
+class Metric(OneOf):
     """METRIC:min or METRIC:max; METRIC alone gets its usual direction."""
 
     def __init__(self):
-        super().__init__("METRIC[:min|max]")
+        super().__init__(lambda: dict.fromkeys(itertools.chain(*map(metrics_of, METRICS))), "METRIC[:min|max]")
 
     def convert(self, value, param, ctx):
         try:
@@ -266,6 +267,10 @@ class Augmentations(Text):
             if name.strip() not in self.NAMES:
                 self.fail(f"there is no {name.strip()!r}; give some of {', '.join(self.NAMES)}.", param, ctx)
         return value
+
+    def shell_complete(self, ctx, param, incomplete):
+        before, comma, last = incomplete.rpartition(",")
+        return [CompletionItem(f"{before}{comma}{name}") for name in self.NAMES if name.startswith(last)]
 
 
 class ImageSize(click.ParamType):

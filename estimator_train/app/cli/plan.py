@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 from estimator_train._engine.host.cluster_task import this_task
@@ -14,6 +15,7 @@ from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
+from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.run_file import newest_checkpoint
@@ -42,18 +44,19 @@ def plan(run: Run) -> list[str]:
 def _together(run, resumes):
     """Returns {name: text} of the lines that several settings make together; None instead of a text leaves one out."""
     settings, training, data = run.settings, run.training, run.data
+    default = with_defaults(dataclasses.asdict(settings) | dataclasses.asdict(training))
     together = {
         "data": _data(settings, data, run.missing),
         _kind(data): _classes(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
-        "model": _model(settings, resumes),
+        "model": _model(dataclasses.replace(settings, freeze=default["freeze"]), resumes),
         "steps": _steps(run),
         "batch": _batch(settings, training),
         "devices": _devices(training),
-        "optimizer": _optimizer(settings, training),
-        "rate": _learning_rate(settings, training),
+        "optimizer": _optimizer(settings, training, default["optimizer"]),
+        "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training, data),
@@ -231,37 +234,37 @@ def _devices(training):
     return "the first GPU, or the CPU if there is none"
 
 
-def _optimizer(settings, training):
-    """Lists the optimizer settings that flags change, except the learning rate; None if there are none."""
+def _optimizer(settings, training, name):
+    """Names the optimizer, and lists its settings that flags change, except the learning rate."""
     changes = phrases_of(training, "optimizer") + phrases_of(settings, "optimizer")
-    if not settings.optimizer and not changes:
-        return None
-    return ", ".join([settings.optimizer or "the model's", *changes])
+    return ", ".join([name or "the model's", *changes])
 
 
-def _learning_rate(settings, training):
-    """Describes the rate and its schedule; with several replicas always, to say whether the rate is scaled by them."""
-    if settings.phases:
-        return None
-    optimization, replicas = optimization_of(settings, training), training.num_replicas
-    rate, parts = optimization.learning_rate, []
+def _learning_rate(settings, training, default):
+    """Describes the rate and its schedule, and with several replicas whether the rate is scaled by them."""
+    optimization, replicas, rate = optimization_of(settings, training), training.num_replicas, default["learning_rate"]
+    parts = [_rate(settings, optimization, rate)]
     if training.scale_learning_rate:
         parts.append(f"times {replicas} replicas")
         if rate:
-            parts[0] += f": {rate * replicas:g}"
+            parts[-1] += f": {rate * replicas:g}"
     elif replicas > 1:
         parts.append(f"not scaled by the {replicas} replicas")
-    if optimization.schedule:
-        parts.append(optimization.schedule)
+    if default["schedule"]:
+        parts.append(default["schedule"])
     if optimization.warmup_steps:
         parts.append(f"{optimization.warmup_steps} steps of warm-up")
+    return ", ".join(parts)
+
+
+def _rate(settings, optimization, rate):
     if rate is not None:
-        return ", ".join([f"{rate:g}", *parts])
-    if not parts:
-        return None
+        return f"{rate:g}"
+    if settings.phases:
+        return "that of each phase"
     if optimization.optimizer is None:
-        return ", ".join(["the model's", *parts])
-    return ", ".join(["Keras' default", *parts])
+        return "the model's"
+    return "Keras' default"
 
 
 def _class_weights(training, data):

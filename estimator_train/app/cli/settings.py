@@ -34,8 +34,9 @@ _HAS_WEIGHTS = "--class-weights is for classification; give the weights of examp
 _NEEDS_BACKBONE = "{other} needs a dataset and a model with a backbone of keras.applications; leave out {flag}"
 _NEEDS_BOTH = "--input-fn and --eval-input-fn go together; give both"
 _HAS_PHASES = "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}"
-_HAS_EPOCHS = "each of the --phases has a number of epochs and one learning rate; leave out {other}"
+_HAS_EPOCHS = "each of the --phases has a number of epochs; leave out {other}"
 _NEEDS_FREEZING = "--cache features keeps the outputs of frozen layers; leave it out, or freeze all"
+_NEEDS_MOMENTUM = "--momentum is of two optimizers; give --optimizer sgd or --optimizer rmsprop, too"
 _NEEDS_EVALUATIONS = "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
 
 
@@ -136,7 +137,7 @@ class Settings:
         kinds.Phases(),
         Excludes(("epochs", "max_steps"), _HAS_PHASES, mutual=True),
         Excludes(("freeze", "learning_rate", "find_learning_rate"), _HAS_PHASES),
-        Excludes(("early_stopping", "schedule", "warmup_steps"), _HAS_EPOCHS),
+        Excludes(("early_stopping",), _HAS_EPOCHS),
         Excludes(("ema",), "the averages of --ema would start over in each of the --phases; leave one out"),
         Excludes(("cache=features",), _NEEDS_FREEZING),
         may_change=True,
@@ -148,6 +149,14 @@ class Settings:
         TRAINING, click.Choice(list(OPTIMIZERS)), metavar="NAME", names=OPTIMIZERS, plan="optimizer"
     )
     """{names}, with Keras' defaults.  [default: the model's own]"""
+    momentum: float | None = setting(
+        TRAINING,
+        kinds.Number("MOMENTUM", below=1),
+        Needs(("optimizer=sgd", "optimizer=rmsprop"), _NEEDS_MOMENTUM),
+        plan="optimizer",
+        phrase="momentum {:g}",
+    )
+    """Momentum of --optimizer sgd or rmsprop, such as 0.9.  [default: 0]"""
     ema: float | None = setting(
         TRAINING, kinds.Number("MOMENTUM", below=1), plan="optimizer", phrase="averages with momentum {:g}"
     )
@@ -232,7 +241,7 @@ class Training:
     """
 
     epochs: int | None = setting(MOST_USED, kinds.Count(), Excludes(("max_steps",), mutual=True), plan="steps")
-    """Passes over the data.  [default: the dataset's own]"""
+    """Passes over the data.  [default: the dataset's own; for a folder some 300 steps, at least 5 epochs]"""
     learning_rate: float | None = setting(MOST_USED, kinds.Number("RATE", positive=True), plan="rate")
     """Learning rate, or the peak rate of --schedule.  [default: the model's own]"""
     augment: str | None = setting(
@@ -255,7 +264,7 @@ class Training:
     accumulate_steps: int = setting(TRAINING, kinds.Count(), default=1, plan="batch", is_of_config=True)
     """Batches per replica that are combined into one update.  [default: 1]"""
     schedule: str | None = setting(TRAINING, click.Choice(SCHEDULES), plan="rate")
-    """Learning-rate schedule up to the last step.  [default: as the model is compiled]"""
+    """Learning-rate schedule up to the last step, or in each of the --phases.  [default: as the model is compiled]"""
     warmup_steps: int | None = setting(TRAINING, kinds.Steps(), plan="rate")
     """Raise the learning rate from 0 over the first N steps."""
     scale_learning_rate: bool = setting(TRAINING, plan="rate")

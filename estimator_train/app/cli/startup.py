@@ -20,6 +20,7 @@ _NOTES = re.compile(
     rb"|WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
     rb"|To enable the following instructions: .* rebuild TensorFlow "
     rb"|.* Unable to register cu(FFT|DNN|BLAS) factory: "
+    rb"|INFO: Created TensorFlow Lite |fully_quantize: "  # what TFLite's interpreter and its quantizer print
 )
 _NO_DRIVER = re.compile(rb".* failed call to cuInit: ")
 _GPUS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the last is the device of WSL

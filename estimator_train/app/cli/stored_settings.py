@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -91,13 +92,26 @@ def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
     `trusts` is the value of --trust-run.
     """
     ask(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
-    data = settings.open_data()
+    with saying_data_may_have_moved():
+        data = settings.open_data()
     if data and data.class_names != settings.class_names:
         raise click.ClickException(
             f"the run in {run.model_dir} knows the classes {', '.join(settings.class_names)}, but "
             f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
         )
     return data
+
+
+@contextlib.contextmanager
+def saying_data_may_have_moved() -> Iterator[None]:
+    """Adds to the error that the data of an earlier run is not there how to say where it is now."""
+    try:
+        yield
+    except click.ClickException as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        where = "if the run's data has moved, say where with --data-dir, of evaluate or of train --resume"
+        raise click.ClickException(f"{error.message}; {where}") from error.__cause__
 
 
 def other_data(settings: Settings, dataset: str | None, data_dir: str | None) -> tuple[Settings, Any]:

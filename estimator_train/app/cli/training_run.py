@@ -63,9 +63,13 @@ class Run:
             return _RATE_TEST_STEPS
         if self.training.max_steps or not self.data:
             return self.training.max_steps
-        if self.settings.phases:
-            return sum(phase.epochs for _, phase in self.settings.in_phases()) * self.steps_per_epoch
-        return self._end_of_epochs()
+        return sum(self.steps_of_parts) if self.settings.phases else self._end_of_epochs()
+
+    @property
+    def steps_of_parts(self) -> list[int | None]:
+        """Numbers of global steps of the --phases, or of the whole training."""
+        phases = self.settings.in_phases()
+        return [phase.epochs * self.steps_per_epoch for _, phase in phases] if phases else [self.last_step]
 
     def _end_of_epochs(self):
         """Returns the last step of a run that may be resumed on other devices, where a step has more or fewer batches.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 
 # Of photographs: the size that pretrained models take.
-PHOTOGRAPHS: Mapping[str, Any] = {"default_model": "mobilenet_v2", "default_epochs": 2, "image_size": (224, 224)}
+PHOTOGRAPHS: Mapping[str, Any] = {"default_model": "mobilenet_v2", "image_size": (224, 224)}
+DEFAULT_STEPS = 300
+_FEWEST_EPOCHS = 5
 
 
 class About(NamedTuple):
@@ -41,6 +44,7 @@ class Dataset:
     Attributes:
       train, eval: the `Part` to train on, and the one to evaluate on.
       validation: the `Part` that chooses a checkpoint, apart from the final evaluation; None if there is none.
+      default_epochs: None for a folder of any size: as many as make some `DEFAULT_STEPS`; see `epochs_for`.
       default_batch_size: on each replica.
       image_size: height and width in pixels.
       validation_name: where the validation examples come from, such as val.
@@ -52,7 +56,7 @@ class Dataset:
     task: str = "classification"  # or another of models.TASKS
     class_names: tuple[str, ...]
     default_model: str
-    default_epochs: int
+    default_epochs: int | None = None
     default_batch_size: int = 32
     image_size: tuple[int, int]
     train: Part
@@ -112,6 +116,16 @@ class Dataset:
     ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the evaluation examples, once and in order; see `train_input_fn`."""
         return self.eval.input_fn(image_size, batch_size=batch_size, num_epochs=1, **decoding)
+
+    def epochs_for(self, batch_size: int) -> int:
+        """Returns the default number of epochs in batches of a size, which replicas and accumulation leave as it is.
+
+        >>> datasets.open_dataset("synthetic_oct", "scans", draw=False).epochs_for(32)
+        12
+        """
+        if self.default_epochs:
+            return self.default_epochs
+        return max(_FEWEST_EPOCHS, math.ceil(DEFAULT_STEPS / math.ceil(self.train_examples / batch_size)))
 
     def to_choose_on(self) -> Dataset:
         """Returns the dataset with the validation examples, if there are any, as its evaluation examples."""

@@ -89,8 +89,8 @@ def open_directory(
     *,
     name: str,
     default_model: str,
-    default_epochs: int,
     image_size: tuple[int, int],
+    default_epochs: int | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Dataset:
     """Returns the dataset of `directory`.
@@ -145,24 +145,39 @@ class _Found:
 def counted_endings(others: Mapping[str, int]) -> str | None:
     """Says how many files of other formats are left out; None if there are none.
 
-    >>> counted_endings({".heic": 6, ".txt": 2})
-    '8 files of other formats: .heic 6, .txt 2'
+    >>> counted_endings({".tga": 6, ".txt": 2})
+    '8 files of other formats: .tga 6, .txt 2'
     """
     if not others:
         return None
     number = sum(others.values())
     ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{ending or 'without an ending'} {count}" for ending, count in ordered)
-    return f"{number} file{'s' * (number > 1)} of other formats: {listed}"
+    text = f"{number} file{'s' * (number > 1)} of other formats: {listed}"
+    if ".heic" in others:
+        text += " (convert .heic to JPEG, for example by magick mogrify -format jpg *.heic)"
+    return text
 
 
 def _layout(folder):
     """Returns the directory to train on, up to two to evaluate on, and the names of those next to them."""
     if not subdirectories(folder / "train"):
+        _check_no_part(folder)
         return folder, [], ()
     tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)][:2]
     used = {"train", *(test.name for test in tests)}
     return folder / "train", tests, tuple(each.name for each in subdirectories(folder) if each.name not in used)
+
+
+def _check_no_part(folder):
+    """Rejects parts by other names, such as Train and Test, which would be taken for classes."""
+    named = [each for each in subdirectories(folder) if each.name.lower() in ("train", "training")]
+    parts = [each.name for each in named if subdirectories(each)]
+    if parts:
+        raise ValueError(
+            f"{folder} has {parts[0]}, but no folder train with class folders: rename it to train, and the one to "
+            f"evaluate on to {', '.join(HELD_OUT[:-1])} or {HELD_OUT[-1]}"
+        )
 
 
 def _side(directory, train, train_files, class_names, found):

@@ -12,12 +12,9 @@ import tf_keras as keras
 
 from estimator_train._engine.keras import private_keras
 from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.app.models.defaults import RATE_OF_BACKBONE, RATE_OF_HEAD
 from estimator_train.app.models.head import Head
 from estimator_train.app.models.weights import application
-
-# Adam's learning rates: for a head on frozen layers, and for fine-tuning a backbone's layers.
-_RATE_OF_HEAD = 3e-3
-_RATE_OF_BACKBONE = 1e-4
 
 
 def build(
@@ -63,7 +60,7 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     base.trainable = True
     for layer in base.layers[:count]:
         layer.trainable = False
-    rate = _RATE_OF_BACKBONE if base.trainable_weights else _RATE_OF_HEAD
+    rate = RATE_OF_BACKBONE if base.trainable_weights else RATE_OF_HEAD
     model.compile(**private_keras.compile_arguments(model) | {"optimizer": keras.optimizers.Adam(rate)})
 
 

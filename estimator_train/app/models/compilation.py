@@ -19,7 +19,7 @@ _RISE_OF_ONE_CYCLE = 0.3  # share of the steps
 _SMOOTHING_LOSSES = {"categorical_crossentropy": "CategoricalCrossentropy", "binary_crossentropy": "BinaryCrossentropy"}
 
 
-def recompile(model: keras.Model, optimization: Optimization, steps: int | None = None) -> None:
+def recompile(model: keras.Model, optimization: Optimization, steps: int | None = None, *, first_step: int = 0) -> None:
     """Recompiles `model`, a compiled model of tf_keras or Keras 3, with the same metrics and these changes.
 
     ::
@@ -31,11 +31,13 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
 
     Args:
       steps: the global step at which training ends, for schedules other than "constant".
+      first_step: the global step at which the schedule begins, that of a phase.
 
     Raises:
       ValueError: `steps` is missing or too small, or the model cannot be recompiled like this: its class overrides
         `compile`, its optimizer is not from `keras.optimizers`, or its loss does not support label smoothing.
     """
+    steps = steps and steps - first_step
     optimization.check_steps(steps)
     if optimization == Optimization():
         return
@@ -43,7 +45,7 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
     if optimization.label_smoothing is not None:
         arguments["loss"] = _smoothed(its_keras, arguments["loss"], optimization.label_smoothing)
     if dataclasses.replace(optimization, label_smoothing=None) != Optimization():
-        arguments["optimizer"] = _optimizer(its_keras, model, optimization, steps)
+        arguments["optimizer"] = _optimizer(its_keras, model, optimization, steps, first_step)
     model.compile(**arguments)
 
 
@@ -86,12 +88,19 @@ def _config(keras, optimizer):
     return optimizer.get_config()
 
 
-def _optimizer(keras, model, optimization, steps):
+def _optimizer(keras, model, optimization, steps, first_step):
     optimizer = model.optimizer
     if optimization.optimizer is not None:
         optimizer = getattr(keras.optimizers, OPTIMIZERS[optimization.optimizer])()
     config = _config(keras, optimizer)
-    config["learning_rate"] = _learning_rate(keras, config["learning_rate"], optimization, steps)
+    rate = _learning_rate(keras, config["learning_rate"], optimization, steps)
+    if first_step and isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        rate = _later(keras)(rate, first_step)
+    config["learning_rate"] = rate
+    if optimization.momentum is not None:
+        if "momentum" not in config:
+            raise ValueError(f"{type(optimizer).__name__} has no momentum; pass the optimizer sgd or rmsprop")
+        config["momentum"] = optimization.momentum
     if optimization.weight_decay is not None:
         config["weight_decay"] = optimization.weight_decay
     if optimization.clip_norm is not None:
@@ -157,6 +166,32 @@ def _linear_warmup(keras):
             return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
 
     return LinearWarmup
+
+
+@functools.cache
+def _later(keras):
+    """Returns the class of schedules that begin at a later step, as `_linear_warmup` does."""
+
+    @keras.saving.register_keras_serializable("estimator_train")
+    class Later(keras.optimizers.schedules.LearningRateSchedule):
+        """The rates of `schedule`, which is at its first step at `first_step`."""
+
+        def __init__(self, schedule, first_step):
+            self.schedule = schedule
+            self.first_step = first_step
+
+        def __call__(self, step):
+            return self.schedule(tf.maximum(tf.cast(step, tf.int64) - self.first_step, 0))
+
+        def get_config(self):
+            schedule = keras.optimizers.schedules.serialize(self.schedule)
+            return {"schedule": schedule, "first_step": self.first_step}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
+
+    return Later
 
 
 def _smoothed(keras, loss, label_smoothing):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tf_keras as keras
 
+from estimator_train.app.models.defaults import RATE_OF_FASHION_MNIST_CNN
 from estimator_train.app.models.head import Head
 
 
@@ -21,5 +22,5 @@ def build(image_size: tuple[int, int], head: Head) -> keras.Model:
         features = keras.layers.MaxPooling2D(2, strides=2)(features)
     features = keras.layers.Dense(64, "relu")(keras.layers.Flatten()(features))
     model = keras.Model(images, head.outputs(features), name="fashion_mnist_cnn")
-    head.compile(model, keras.optimizers.Adam())
+    head.compile(model, keras.optimizers.Adam(RATE_OF_FASHION_MNIST_CNN))
     return model

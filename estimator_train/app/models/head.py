@@ -9,17 +9,18 @@ import tf_keras as keras
 
 
 class _Output(NamedTuple):
-    """The last layer's activation, the loss and the metric of a task, as Keras names them."""
+    """The last layer's name, the activation, the loss and the metric of a task, the last three as Keras names them."""
 
+    name: str
     activation: str | None
     loss: str
     metric: str
 
 
 _OUTPUTS = {
-    "classification": _Output("softmax", "categorical_crossentropy", "accuracy"),
-    "multilabel": _Output("sigmoid", "binary_crossentropy", "binary_accuracy"),
-    "regression": _Output(None, "mean_squared_error", "mean_absolute_error"),
+    "classification": _Output("probabilities", "softmax", "categorical_crossentropy", "accuracy"),
+    "multilabel": _Output("probabilities", "sigmoid", "binary_crossentropy", "binary_accuracy"),
+    "regression": _Output("value", None, "mean_squared_error", "mean_absolute_error"),
 }
 
 
@@ -48,15 +49,17 @@ class Head(NamedTuple):
     def layers(self, dropout: float = 0.0) -> list[keras.layers.Layer]:
         """Returns the last layers, whose outputs are float32 of shape (batch, units) even in mixed precision.
 
-        `dropout` is the model's own rate, used if the head has none.
+        The last one is called probabilities or value, and so is the output of an exported model. `dropout` is the
+        model's own rate, used if the head has none.
         """
         rate = dropout if self.dropout is None else self.dropout
         layers = [keras.layers.Dropout(rate)] if rate else []
-        layers.append(keras.layers.Dense(self.units, _OUTPUTS[self.task].activation, dtype="float32"))
-        if self.label_moments is not None:
-            mean, deviation = self.label_moments
-            layers.append(keras.layers.Rescaling(deviation, offset=mean, dtype="float32"))
-        return layers
+        name, activation, *_ = _OUTPUTS[self.task]
+        if self.label_moments is None:
+            return [*layers, keras.layers.Dense(self.units, activation, dtype="float32", name=name)]
+        mean, deviation = self.label_moments
+        layers.append(keras.layers.Dense(self.units, activation, dtype="float32"))
+        return [*layers, keras.layers.Rescaling(deviation, offset=mean, dtype="float32", name=name)]
 
     def outputs(self, features: tf.Tensor, dropout: float = 0.0) -> tf.Tensor:
         """Applies `layers` to `features` of shape (batch, number of features)."""

@@ -31,6 +31,7 @@ class Optimization:
       learning_rate: the rate, or the highest rate of a `schedule`. None keeps the rate of the model's optimizer, or
         uses Keras' default for a new `optimizer`.
       optimizer: one of `OPTIMIZERS`, with Keras' defaults.
+      momentum: momentum of SGD or RMSprop, 0 by Keras' defaults.
       schedule: "constant"; "cosine", falling to 0 at the last step (Loshchilov and Hutter, 2016); "step", falling to a
         tenth after half of the steps and a hundredth after three quarters (He et al., 2015); "one_cycle", rising from a
         25th, then falling along a cosine to a 250,000th (Smith and Topin, 2017).
@@ -50,6 +51,7 @@ class Optimization:
 
     learning_rate: float | None = None
     optimizer: str | None = None
+    momentum: float | None = None
     schedule: str | None = None
     warmup_steps: int | None = None
     weight_decay: float | None = None
@@ -71,7 +73,7 @@ class Optimization:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise ValueError(f"{name} must not be negative, got {value!r}")
-        for name in ("ema", "label_smoothing"):
+        for name in ("momentum", "ema", "label_smoothing"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}")

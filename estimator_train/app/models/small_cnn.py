@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tf_keras as keras
 
+from estimator_train.app.models.defaults import RATE_OF_SMALL_CNN
 from estimator_train.app.models.head import Head
 
 
@@ -20,5 +21,5 @@ def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     model.add(keras.layers.GlobalMaxPooling2D())
     for layer in head.layers():
         model.add(layer)
-    head.compile(model, keras.optimizers.Adam(2e-3))
+    head.compile(model, keras.optimizers.Adam(RATE_OF_SMALL_CNN))
     return model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.report.comparison import Run
 from estimator_train.app.report.page import curves_of
 from estimator_train.app.runs.stored_run import StoredRun
@@ -20,7 +21,9 @@ def read_runs(model_dirs: Iterable[str]) -> list[Run]:
 
 def read_run(run: StoredRun) -> Run:
     """Returns what is compared of a run, under the name of its directory."""
-    facts = run.settings | run.training | {name: run.about.get(name) for name in ("devices", "git_commit")}
+    facts = with_defaults(run.settings | run.training) | {
+        name: run.about.get(name) for name in ("devices", "git_commit")
+    }
     curves = {}
     for name, sides in curves_of(run).items():
         named = {f"{name} of training": sides["training"], name: sides["evaluation"]}
@@ -39,6 +42,7 @@ def _costs(run):
     timing = run.timing or {}
     return {
         "weights": run.weights,
+        "weights that train": run.about.get("trained_weights"),
         "examples/s in training": timing.get("examples_per_second"),
         "seconds in all": sum(session["whole_seconds"] for session in timing.get("sessions", ())) or None,
     }

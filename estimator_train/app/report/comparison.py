@@ -17,6 +17,7 @@ from estimator_train.app.runs.predictions_file import Prediction
 
 _DRAWN = 10_000  # samples of a bootstrap
 _WIDTH = 24  # columns of a value on a terminal
+_SIGNIFICANT = 0.05  # the p-value below which a run is better or worse
 _METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
 _CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
 
@@ -93,12 +94,27 @@ class Changes(NamedTuple):
         right, wrong = len(self.right_now), len(self.wrong_now)
         return float(stats.binomtest(right, right + wrong).pvalue) if right + wrong else 1.0
 
+    @property
+    def verdict(self) -> str:
+        """Says whether the other run is better than the first one, which McNemar's test decides.
+
+        >>> Changes("b", 100, {}, {}).verdict.partition(":")[0]
+        'b is neither better nor worse than the first run'
+        """
+        word = "neither better nor worse"
+        if self.p_value < _SIGNIFICANT:
+            word = "better" if self.difference > 0 else "worse"
+        return (
+            f"{self.name} is {word} than the first run: accuracy {100 * self.difference:+.1f} points, "
+            f"McNemar's p {_p(self.p_value)} (below {_SIGNIFICANT} decides)"
+        )
+
     def __str__(self) -> str:
         low, high = self.interval
         return (
             f"{self.name}: of {self.shared} shared examples, {len(self.right_now)} changed from wrong to right and "
-            f"{len(self.wrong_now)} from right to wrong; accuracy {100 * self.difference:+.1f} points, 95 % interval "
-            f"{100 * low:+.1f} to {100 * high:+.1f}, McNemar's p {_p(self.p_value)}"
+            f"{len(self.wrong_now)} from right to wrong; the 95 % interval of the difference in accuracy is "
+            f"{100 * low:+.1f} to {100 * high:+.1f} points"
         )
 
 
@@ -179,9 +195,34 @@ def table(runs: Sequence[Run]) -> str:
     """Formats the comparison of runs for a terminal."""
     names = [_end_of(run.name) for run in runs]
     f1 = {name: values["F1"] for name, values in class_numbers(runs).items()}
-    tables = [("last evaluation", numbers(runs)), ("cost", costs(runs)), ("F1", f1), ("setting", differing_facts(runs))]
-    texts = [_table(head, names, rows) for head, rows in tables if rows]
-    return "\n\n".join([*texts, *map(str, changes(runs))])
+    measured = {"last evaluation": numbers(runs), "cost": costs(runs), "F1": f1}
+    texts = [_table(head, columns(names), with_differences(rows)) for head, rows in measured.items() if rows]
+    if facts := differing_facts(runs):
+        texts.append(_table("setting", names, facts))
+    changed = changes(runs)
+    verdicts = "\n".join(change.verdict for change in changed if change.shared)
+    return "\n\n".join([*filter(None, [verdicts]), *texts, *map(str, changed)])
+
+
+def columns(names: Sequence[str]) -> list[str]:
+    """Returns the heads of the columns of `with_differences`, for runs of these names."""
+    return [*names, "difference"] if len(names) == 2 else [*names]
+
+
+def with_differences(rows: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Returns the rows of a table of two runs with a third column, how much higher the second run's number is.
+
+    >>> with_differences({"loss": ["0.5000", "0.4000"], "weights": ["1,024", "2,048"], "checkpoint": ["a", "b"]})
+    {'loss': ['0.5000', '0.4000', '-0.1'], 'weights': ['1,024', '2,048', '+1,024'], 'checkpoint': ['a', 'b', '']}
+    """
+    return {name: [*texts, _difference(*texts)] if len(texts) == 2 else texts for name, texts in rows.items()}
+
+
+def _difference(first, second):
+    try:
+        return f"{float(second.replace(',', '')) - float(first.replace(',', '')):+,.4g}"
+    except ValueError:  # a name, or n/a
+        return ""
 
 
 def _data(facts):

@@ -30,9 +30,10 @@ def write_comparison(
     """
     page = template("comparison.html").render(
         names=[run.name for run in runs],
-        numbers=comparison.numbers(runs),
-        classes=comparison.class_numbers(runs),
-        costs=comparison.costs(runs),
+        columns=comparison.columns([run.name for run in runs]),
+        numbers=comparison.with_differences(comparison.numbers(runs)),
+        classes={name: comparison.with_differences(rows) for name, rows in comparison.class_numbers(runs).items()},
+        costs=comparison.with_differences(comparison.costs(runs)),
         facts=comparison.differing_facts(runs),
         changes=comparison.changes(runs),
         figures=_figures(runs),
@@ -45,10 +46,12 @@ def write_comparison(
 
 
 def _figures(runs):
-    """Draws a figure for each metric that is known over the steps."""
+    """Draws a figure for each metric that is known at two steps or more."""
     figures = []
     for name in dict.fromkeys(name for run in runs for name in run.curves):
         known = {run.name: run.curves[name] for run in runs if name in run.curves}
+        if max(map(len, known.values())) < 2:
+            continue
         ends = [f"{run} ends at {list(points.values())[-1]:.4g}" for run, points in known.items()]
         alt = f"{name} over the global steps: {', '.join(ends)}."
         figures.append(draw_figure(name, alt, plots.compared_curves, name, known))

@@ -22,6 +22,7 @@ from PIL import Image
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
+from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.report import plots
 from estimator_train.app.runs.evaluations import curve_of, result_of
 from estimator_train.app.runs.stored_run import StoredRun
@@ -95,7 +96,7 @@ def write_report(
         name=as_path(model_dir).resolve().name,
         title=_title(run.settings, last or {}),
         written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        run=run.about,
+        run=_with_defaults(run),
         last=last,
         classes=classes,
         labels=last and last.get("multilabel"),
@@ -113,6 +114,13 @@ def write_report(
         write_whole(directory / f"{figure.name}.png", figure.light)
     write_whole(directory / "report.html", page)
     return ReportPath(directory / "report.html")
+
+
+def _with_defaults(run):
+    """Returns the content of run.json, whose settings and training have the model's own values where none are given."""
+    filled = with_defaults(run.settings | run.training)
+    parts = {"settings": run.settings, "training": run.training}
+    return run.about | {part: {name: filled[name] for name in given} for part, given in parts.items()}
 
 
 def _title(settings, last):

@@ -33,11 +33,26 @@ def append(
     checkpoint: str,
     metrics: Mapping[str, Any],
     result: tasks.Result | None = None,
+    **about: str | None,
+) -> dict[str, Any]:
+    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds, see `entry_of`."""
+    entry = entry_of(checkpoint, metrics, result, **about)
+    _append(as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n")
+    return entry
+
+
+def entry_of(
+    checkpoint: str,
+    metrics: Mapping[str, Any],
+    result: tasks.Result | None = None,
     *,
     name: str | None = None,
     images: str | None = None,
 ) -> dict[str, Any]:
-    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds.
+    """Returns what a line of evaluations.jsonl holds of an evaluation.
+
+        >>> entry_of("run/model.ckpt-8", {"loss": 0.5, "global_step": 8})["checkpoint"]
+        'model.ckpt-8'
 
     Its keys are checkpoint (the name without the directory), step, time (ISO 8601, in UTC), metrics, and, if there is a
     result, classification, multilabel or regression; name and images, if given. Non-finite numbers become null.
@@ -59,7 +74,6 @@ def append(
     entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
     if result is not None:
         entry[result.task] = result.to_json()
-    _append(as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n")
     return entry
 
 

@@ -16,10 +16,21 @@ METRICS = {
     "regression": ("mean_absolute_error", "root_mean_squared_error", "r2"),
 }
 
+_OF_MODELS = {"classification": "accuracy", "multilabel": "binary_accuracy", "regression": "mean_absolute_error"}
+
 # Words that occur in the names of common metrics, including Keras' own.
 _LOWER = {"loss", "error", "crossentropy", "mse", "mae", "mape", "msle", "rmse", "logcosh", "hinge", "perplexity"}
 _HIGHER = {"accuracy", "acc", "auc", "precision", "recall", "sensitivity", "specificity", "f1", "dice", "iou", "kappa"}
 _HIGHER |= {"match", "r2"}
+
+
+def metrics_of(task: str) -> tuple[str, ...]:
+    """Returns the names of the metrics that the package's own models have in an evaluation.
+
+    >>> metrics_of("multilabel")[:2]
+    ('loss', 'binary_accuracy')
+    """
+    return tuple(dict.fromkeys(("loss", _OF_MODELS[task], *METRICS[task])))
 
 
 class Monitor(NamedTuple):
@@ -62,6 +73,14 @@ class Monitor(NamedTuple):
         if is_lower:
             return cls(text, "min")
         return cls(text, "max")
+
+    def check_name(self, task: str) -> None:
+        """Raises ValueError for a metric that the package's own models do not have for a task.
+
+        >>> Monitor.of("macro_f1:max").check_name("classification")
+        """
+        if self.metric not in (names := metrics_of(task)):
+            raise ValueError(f"--monitor {self.metric}: there is no such metric; give one of {', '.join(names)}")
 
     def check(self, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
         """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.

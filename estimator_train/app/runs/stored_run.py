@@ -190,7 +190,7 @@ def _about(model_dir):
     about = run_file.read(path)
     if not isinstance(about["settings"].get("model"), str):
         raise ValueError(f"{path} has no settings of a run with a model; it must be the run.json of a run")
-    kinds = {"command": str, "versions": dict}
+    kinds = {"command": str, "versions": dict, "trained_weights": int}
     wrong = {name for name, kind in kinds.items() if not isinstance(about.get(name), kind)}
     if not _is_counts(about.get("data")):
         wrong.add("data")

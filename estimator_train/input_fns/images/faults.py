@@ -38,6 +38,8 @@ def fault_of_file(path: str | bytes) -> Fault:
             return Fault("cannot be read: there is no such file", "restore it")
         except tf.errors.OpError as error:
             return Fault(f"cannot be read: {error.message.rpartition('; ')[2]}", "try again")
+        if os.fsdecode(path).lower().endswith((".heic", ".heif")):
+            return Fault("cannot be decoded: TensorFlow reads no HEIC (convert it to JPEG)", "convert it")
         try:
             height, width = size_in_header(encoded).numpy().tolist()
         except tf.errors.OpError:  # the header is damaged

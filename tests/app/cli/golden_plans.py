@@ -35,7 +35,7 @@ LINES = (
     f"{SCANS} --model vgg16 --freeze block4_pool --dropout 0.25",
     f"{SCANS} --model vgg16 --freeze all --cache features",
     f"{SCANS} --model vgg16 {PHASES}",
-    f"{SCANS} --optimizer sgd --ema 0.9 --label-smoothing 0.1 --weight-decay 0.01 --clip-norm 1",
+    f"{SCANS} --optimizer sgd --momentum 0.9 --ema 0.9 --label-smoothing 0.1 --weight-decay 0.01 --clip-norm 1",
     f"{SCANS} --learning-rate 0.1 --schedule cosine --warmup-steps 1 --epochs 9 --replicas 2 --scale-learning-rate",
     f"{SCANS} --gpus 2 --all-reduce nccl --mixed-precision float16 --accumulate-steps 2",
     f"{SCANS} --recompute --jit-compile --steps-per-loop 4 --async-checkpoints",
@@ -92,7 +92,10 @@ def print_plans() -> None:
         here = os.getcwd()
         os.environ |= {"XDG_CACHE_HOME": f"{here}/cache", "XDG_STATE_HOME": f"{here}/state"}
         _write_files(Path(here))
-        with mock.patch.object(dataset_run, "show", _showing_settings(dataset_run.show)):
+        with (
+            mock.patch.object(dataset_run, "show", _showing_settings(dataset_run.show)),
+            mock.patch.object(dataset_run, "has_gpu", lambda: True),
+        ):
             for line in LINES:
                 print(f"$ estimator_train {line}")
                 sys.argv = ["estimator_train", *shlex.split(line), "--dry-run"]

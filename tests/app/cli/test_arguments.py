@@ -11,6 +11,8 @@ import zipfile
 
 import pytest
 
+from estimator_train.app.cli.commands import dataset_run
+
 # Runs the command with each list of arguments and environment; reports which large modules were imported.
 PROGRAM = """
 import contextlib, io, json, os, sys
@@ -115,6 +117,8 @@ def write_files(folder, scans):
     own = settings | {"dataset": None, "input_fn": "data.py:train_input_fn", "eval_input_fn": "data.py:train_input_fn"}
     (folder / "own").mkdir()
     (folder / "own" / "run.json").write_text(json.dumps({"settings": own}))
+    (folder / "away").mkdir()
+    (folder / "away" / "run.json").write_text(json.dumps({"settings": settings | {"data_dir": "/nowhere"}}))
     (folder / "other").mkdir()
     (folder / "other" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": ["A", "B"]}}))
     (folder / "begun").mkdir()
@@ -186,7 +190,7 @@ WRONG = [
     ),
     (["--phases", PHASES, "--learning-rate", "1"], "epochs= and lr=; leave out --learning-rate"),
     (["--phases", PHASES, "--freeze", "all"], "epochs= and lr=; leave out --freeze"),
-    (["--phases", PHASES, "--schedule", "cosine"], "has a number of epochs and one learning rate; leave out --sched"),
+    (["--phases", PHASES, "--early-stopping", "2"], "has a number of epochs; leave out --early-stopping"),
     (["--phases", PHASES, "--ema", "0.9"], "the averages of --ema would start over in each of the --phases"),
     (
         ["--freeze", "none", "--cache", "features"],
@@ -255,6 +259,21 @@ WRONG = [
         ["--evaluate-every", "5", "--monitor", "accuracy"],
         "--monitor is the metric for --early-stopping and --keep-best",
     ),
+    (
+        [*SCANS, *KEEP_BEST, "--monitor", "f1"],
+        "--monitor f1: there is no such metric; give one of loss, accuracy, macro_",
+    ),
+    (["scans"], "scans is no command; to train on that folder, give --data-dir scans"),
+    (["evaluate", "run"], "the folder of a run is given by --model-dir: evaluate --model-dir run"),
+    (
+        ["evaluate", "--model-dir", "away"],
+        "there is no folder /nowhere; if the run's data has moved, say where with --da",
+    ),
+    (
+        ["--model-dir", "away", "--resume"],
+        "there is no folder /nowhere; if the run's data has moved, say where with --da",
+    ),
+    (["--model-dir", "/proc/x"], "--model-dir /proc/x: no permission to write in /proc"),
     (["--keep-best", "--monitor", "score"], "is a lower or a higher score better? Give score:min or score:max."),
     (
         ["--input-fn", "data.py:train_input_fn", *OWN, *KEEP_BEST, "--monitor", "macro_f1"],
@@ -289,6 +308,8 @@ WRONG = [
     (["--learning-rate", "nan"], "'--learning-rate': 'nan' is not a finite number"),
     (["--ema", "1"], "'--ema': 1.0 is not in the range 0<=x<1"),
     (["--optimizer", "adm"], "'--optimizer': 'adm' is not one of"),
+    (["--momentum", "0.9"], "--momentum is of two optimizers; give --optimizer sgd or --optimizer rmsprop, too"),
+    (["--optimizer", "adam", "--momentum", "0.9"], "--momentum is of two optimizers; give --optimizer sgd or"),
     (["--schedule", "linear"], "'--schedule': 'linear' is not one of"),
     (["--schedule", "cosine", "--warmup-steps", "9", "--max-steps", "9"], "warmup_steps 9 leaves none of the 9 steps"),
     (
@@ -396,8 +417,9 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(answers, arguments, messag
 
 
 @pytest.fixture
-def plan(command, tmp_path):
+def plan(command, tmp_path, monkeypatch):
     """Runs with --dry-run; returns the plan as {fact: text}."""
+    monkeypatch.setattr(dataset_run, "has_gpu", lambda: True)
 
     def plan(*flags):
         before = sorted(tmp_path.rglob("*"))
@@ -409,6 +431,13 @@ def plan(command, tmp_path):
     return plan
 
 
+def test_a_dry_run_for_gpus_that_are_not_there_says_so(command, monkeypatch):
+    monkeypatch.setattr(dataset_run, "has_gpu", lambda: False)
+    code, _, errors = command("--gpus", "2", "--dry-run")
+    line = "estimator_train: --gpus 2: this machine has no NVIDIA GPU; --replicas 2 trains on the CPU instead\n"
+    assert (code, errors) == (2, line)
+
+
 @pytest.mark.smoke
 def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
     flags = ["--image-size", "24x32", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
@@ -418,11 +447,12 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "classes": "bright 5 + 1 + 2, dark 5 + 1 + 2",
         "validation": "2 images, a share of 0.1 of the training images, for the evaluations during training",
         "files": str(scans),
-        "model": "mobilenet_v2 for images of 24x32, starting from imagenet",
+        "model": "mobilenet_v2 for images of 24x32, starting from imagenet, freeze=all",
         "steps": "12: 4 epochs of 3",
         "batch": "2 images on each of 2 replicas: 4 a step",
         "devices": "the first 2 GPUs",
-        "rate": "the model's, not scaled by the 2 replicas",
+        "optimizer": "adam",
+        "rate": "0.003, not scaled by the 2 replicas, constant",
         "checkpoints": "every 6 steps, every 9 steps and at the end",
         "evaluation": (
             "every 9 steps and at the end on the validation images; 2 without a lower loss end it; the checkpoint of "
@@ -464,7 +494,7 @@ def test_the_plan_of_a_fine_tuning_has_its_phases_and_their_steps(plan, scans):
     data = ["--dataset", "images", "--data-dir", scans, "--batch-size", "2", "--model", "efficientnet_b0"]
     planned = plan(*data, "--phases", PHASES, "--replicas", "2")
     assert (planned["phases"], planned["steps"]) == (PHASES, "9: 3 epochs of 3")
-    assert "rate" not in planned
+    assert planned["rate"] == "that of each phase, not scaled by the 2 replicas, constant"
     assert plan(*data, "--freeze", "block4a_bn")["model"].endswith(", freeze=block4a_bn")
 
 
@@ -479,7 +509,7 @@ def begun(files, tmp_path):
 
 def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     repeated = plan("--config", f"{begun}/run.json")
-    assert repeated["model"] == "vgg16 for images of 64x64, starting from imagenet"
+    assert repeated["model"] == "vgg16 for images of 64x64, starting from imagenet, freeze=block4_pool"
     assert repeated["steps"] == "3: 3 epochs of 1"
     assert repeated["batch"] == "8 images on each of 2 replicas: 16 a step"
     best = "the checkpoint of the best loss is kept"
@@ -495,12 +525,13 @@ def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
 def test_a_resumed_run_keeps_its_settings_but_may_train_longer(plan, begun, scans, tmp_path):
     resumed = plan("--model-dir", begun, "--resume")
     assert resumed["folder"] == "begun, continuing from model.ckpt-7"
-    assert (resumed["model"], resumed["seed"]) == ("vgg16 for images of 64x64", "5")
+    assert (resumed["model"], resumed["seed"]) == ("vgg16 for images of 64x64, freeze=block4_pool", "5")
     moved = shutil.copytree(scans, tmp_path / "moved")
     flags = ["--data-dir", moved, "--epochs", "5", "--gpus", "1", "--evaluate-every", "8"]
-    assert resumed.pop("rate") == "the model's, not scaled by the 2 replicas"
+    assert resumed["rate"] == "0.0001, not scaled by the 2 replicas, constant"
     assert plan("--model-dir", begun, "--resume", *flags) == resumed | {
         "files": str(moved),
+        "rate": "0.0001, constant",
         "steps": "10: 5 epochs of 2",
         "batch": "8 images",
         "devices": "the first GPU",
@@ -522,6 +553,7 @@ def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatc
         "steps": "the dataset's default",
         "batch": "the dataset's default on each of 2 replicas",
         "devices": "2 replicas on the CPU",
+        "optimizer": "the model's",
         "rate": "the model's, not scaled by the 2 replicas",
         "class weight": "balanced",
         "checkpoints": "every 10 minutes and at the end",
@@ -529,7 +561,7 @@ def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatc
         "folder": "runs/oct2017",
     }
     planned = plan("--dataset", "oct2017", "--model", "vgg16", "--batch-size", "8", "--epochs", "3")
-    assert (planned["model"], planned["batch"]) == ("vgg16, starting from imagenet", "8 images")
+    assert (planned["model"], planned["batch"]) == ("vgg16, starting from imagenet, freeze=block4_pool", "8 images")
     assert planned["steps"] == "3 epochs"
 
 
@@ -559,7 +591,8 @@ def test_a_run_whose_files_are_missing_is_planned_from_its_settings(command, beg
     text = (tmp_path / begun / "run.json").read_text().replace(str(scans), "gone")
     (tmp_path / begun / "run.json").write_text(text)
     code, output, errors = command("--model-dir", begun, "--resume", "--dry-run")
-    assert (code, errors) == (2, "estimator_train: there is no folder gone\n")
+    where = "if the run's data has moved, say where with --data-dir, of evaluate or of train --resume"
+    assert (code, errors) == (2, f"estimator_train: there is no folder gone; {where}\n")
     assert "vgg16 for images of 64x64" in output and "continuing from model.ckpt-7" in output
 
 

@@ -96,6 +96,8 @@ def test_a_path_through_a_link_is_the_one_that_the_system_follows(tmp_path, monk
         (parameters.Directory(), "run", [("run", "dir")]),
         (parameters.File("FILE"), "a", [("a", "file")]),
         (parameters.Weights("FILE"), "a", [("a", "file")]),
+        (parameters.Augmentations(), "flip,cut", [("flip,cutout", "plain"), ("flip,cutmix", "plain")]),
+        (parameters.Metric(), "macro_r", [("macro_recall", "plain"), ("macro_roc_auc", "plain")]),
     ],
 )
 def test_a_shell_completes_names_files_and_directories(kind, typed, completed):

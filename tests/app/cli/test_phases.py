@@ -92,7 +92,15 @@ def test_a_phase_with_an_unknown_layer_is_refused_before_any_training(train, tmp
 
 @pytest.mark.slow
 def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_path):
-    flags = ["--phases", "freeze=all epochs=1; freeze=1 epochs=1", "--evaluate-every", "2", "--keep-best"]
+    flags = [
+        "--phases",
+        "freeze=all epochs=1; freeze=1 epochs=1",
+        "--evaluate-every",
+        "2",
+        "--keep-best",
+        "--schedule",
+        "cosine",
+    ]
     code, output, errors = train("--model-dir", "run", *flags)
     assert code == 0, errors
     run = tmp_path / "run"

@@ -52,6 +52,8 @@ def test_a_plain_training_says_only_what_holds(planned, scans, tmp_path):
         "steps": "6: 2 epochs of 3",
         "batch": "4 images",
         "devices": "the first GPU, or the CPU if there is none",
+        "optimizer": "adam",
+        "rate": "0.002, constant",
         "checkpoints": "every 10 minutes and at the end",
         "evaluation": "at the end",
         "folder": str(tmp_path / "run"),
@@ -72,29 +74,50 @@ def test_a_rate_test_says_that_it_keeps_only_its_plot(planned, tmp_path):
     assert lines.pop("folder") == f"{tmp_path}/run, for the plot learning_rate.png; nothing else is kept"
     assert lines.pop("steps") == "100: 33.33 epochs of 3"
     plain = planned()
-    assert lines == {name: plain[name] for name in ("data", "classes", "files", "model", "batch", "devices")}
+    assert lines == {
+        name: plain[name] for name in ("data", "classes", "files", "model", "batch", "devices", "optimizer")
+    }
 
 
 def test_settings_of_the_model_and_the_optimizer_are_phrases_of_a_line(planned):
     lines = planned({"weight_decay": 0.01, "clip_norm": 1.0}, dropout=0.5, ema=0.0, label_smoothing=0.1)
     assert lines["model"] == "small_cnn for images of 24x32, dropout=0.5"
     assert lines["optimizer"] == (
-        "the model's, weight decay 0.01, gradients clipped to 1, averages with momentum 0, labels smoothed by 0.1"
+        "adam, weight decay 0.01, gradients clipped to 1, averages with momentum 0, labels smoothed by 0.1"
     )
 
 
 @pytest.mark.parametrize(
     ("training", "optimizer", "rate"),
     [
-        ({}, None, None),
-        ({"learning_rate": 0.1}, None, "0.1"),
+        ({}, None, "0.002, constant"),
+        ({"learning_rate": 0.1}, None, "0.1, constant"),
+        ({}, "sgd", "Keras' default, constant"),
         ({"schedule": "cosine", "warmup_steps": 2}, "sgd", "Keras' default, cosine, 2 steps of warm-up"),
-        ({"replicas": 2}, None, "the model's, not scaled by the 2 replicas"),
-        ({"replicas": 2, "learning_rate": 0.1, "scale_learning_rate": True}, None, "0.1, times 2 replicas: 0.2"),
+        ({"replicas": 2}, None, "0.002, not scaled by the 2 replicas, constant"),
+        (
+            {"replicas": 2, "learning_rate": 0.1, "scale_learning_rate": True},
+            None,
+            "0.1, times 2 replicas: 0.2, constant",
+        ),
     ],
 )
-def test_the_rate_is_said_if_it_is_not_the_models(planned, training, optimizer, rate):
+def test_the_rate_and_its_schedule_are_said_given_or_not(planned, training, optimizer, rate):
     assert planned(training, optimizer=optimizer).get("rate") == rate
+
+
+@pytest.mark.parametrize(
+    ("settings", "frozen", "rate"),
+    [
+        ({"model": "vgg16"}, "block4_pool", "0.0001, constant"),
+        ({"model": "mobilenet_v2"}, "all", "0.003, constant"),
+        ({"model": "mobilenet_v2", "freeze": "10"}, "10", "0.0001, constant"),
+        ({"model": "mobilenet_v2", "weights": "none"}, "none", "0.0001, constant"),
+    ],
+)
+def test_frozen_layers_are_said_given_or_not(planned, settings, frozen, rate):
+    lines = planned(**settings)
+    assert lines["model"].endswith(f", freeze={frozen}") and lines["rate"] == rate
 
 
 def test_several_batches_make_a_step(planned):

@@ -43,7 +43,7 @@ def test_it_records_how_the_run_was_made_and_repeats_it(command, flags, scans, t
         "dataset": "images", "data_dir": str(scans), "input_fn": None, "eval_input_fn": None, "model": "small_cnn",
         "weights": None, "image_size": [16, 24], "class_names": ["bright", "dark"], "batch_size": 3, "seed": 4,
         "limit": None, "split": None, "validation": None, "resize": None, "ignore_orientation": False, "fast": False,
-        "optimizer": None, "ema": None, "label_smoothing": None,
+        "optimizer": None, "momentum": None, "ema": None, "label_smoothing": None,
         "dropout": None, "freeze": None, "phases": None, "task": "classification", "label_moments": None,
     }  # fmt: skip
     assert (told["training"]["max_steps"], told["training"]["epochs"], told["last_step"]) == (6, None, 6)

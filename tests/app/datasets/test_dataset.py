@@ -1,5 +1,7 @@
 """A dataset compares the names of classes, and prints as a line or a table."""
 
+import dataclasses
+
 import pytest
 
 from estimator_train.app.datasets import open_dataset, synthetic_oct
@@ -24,6 +26,17 @@ def scans(tmp_path):
 
 def test_a_dataset_is_a_line_without_its_paths(scans):
     assert repr(scans) == "<Dataset images: 12 examples to train on and 8 to evaluate on>"
+
+
+@pytest.mark.parametrize(("batch_size", "epochs"), [(32, 300), (4, 100), (1, 25)])
+def test_a_small_folder_is_trained_for_some_300_steps(scans, batch_size, epochs):
+    assert scans.epochs_for(batch_size) == epochs
+
+
+def test_a_large_folder_is_trained_for_5_epochs_and_others_for_their_own(scans):
+    many = dataclasses.replace(scans.train, paths=scans.train.paths * 1000, keys=[], labels=[])
+    assert dataclasses.replace(scans, train=many).epochs_for(32) == 5
+    assert dataclasses.replace(scans, default_epochs=2).epochs_for(32) == 2
 
 
 def test_the_table_of_a_dataset_has_the_images_of_each_class(scans):

@@ -86,7 +86,8 @@ def test_other_files_are_counted_by_their_ending(fill):
         (folder / "train" / "a" / f"photo{ending.upper()}").touch()
     data = datasets.open_dataset("images", folder)
     assert data.train_examples == 4 + len(SUFFIXES)
-    assert counted_endings(data.other_files) == "4 files of other formats: .heic 2, without an ending 1, .txt 1"
+    counted = counted_endings(data.other_files)
+    assert counted.partition(" (convert .heic")[0] == "4 files of other formats: .heic 2, without an ending 1, .txt 1"
     assert counted_endings({}) is None
 
 
@@ -162,6 +163,11 @@ def test_suffixes_of_any_case_count_and_hidden_files_do_not(fill):
         ({"a": 3, "b": 0}, "class folder .*b has no image files"),
         ({"a": 3, "b": 1}, "class b has one image, .*000.jpg: at least two"),
         ({"train/a": 1, "train/b": 1, "test/a": 1, "test/c": 1}, "same classes, but only one of them has b, c"),
+        (
+            {"Train/a": 1, "Test/a": 1},
+            "has Train, but no folder train .*: rename it to train, and .* to test, val, valid",
+        ),
+        ({"training/a": 2, "test/a": 1}, "has training, but no folder train with class folders: rename it to train"),
     ],
 )
 def test_another_layout_is_refused_in_one_line(fill, numbers, message):
@@ -170,6 +176,11 @@ def test_another_layout_is_refused_in_one_line(fill, numbers, message):
         datasets.open_dataset("images", folder)
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_heic_files_alone_are_refused_with_how_to_convert_them(fill):
+    with pytest.raises(ValueError, match=r"formats: \.heic 4 \(convert \.heic to JPEG, for example by magick"):
+        datasets.open_dataset("images", fill({"a": 2, "b": 2}, ".heic"))
 
 
 def test_what_is_no_folder_is_refused(tmp_path):

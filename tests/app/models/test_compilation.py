@@ -26,6 +26,7 @@ CASES = {
     "learning rate": ({"learning_rate": RATE}, "Adam", {"learning_rate": RATE}),
     "optimizer": ({"optimizer": "rmsprop"}, "RMSprop", {}),
     "optimizer and rate": ({"optimizer": "sgd", "learning_rate": RATE}, "SGD", {"learning_rate": RATE}),
+    "momentum": ({"optimizer": "sgd", "momentum": 0.9}, "SGD", {"momentum": 0.9}),
     "constant": ({"learning_rate": RATE, "schedule": "constant"}, "Adam", {"learning_rate": RATE}),
     "cosine": ({"learning_rate": RATE, "schedule": "cosine"}, "Adam", {"learning_rate": COSINE}),
     "cosine, warm-up": (
@@ -70,6 +71,16 @@ def rates(optimizer):
         return [rate] * STEPS, config
     schedule = schedules.deserialize(rate)
     return [float(schedule(step)) for step in range(STEPS)], config
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "step", "one_cycle"])
+def test_the_schedule_of_a_phase_begins_with_it(schedule):
+    whole, phase = (by_hand("Adam", {"learning_rate": RATE}) for _ in range(2))
+    optimization = Optimization(schedule=schedule, warmup_steps=1)
+    recompile(whole, optimization, STEPS - 2)
+    recompile(phase, optimization, STEPS, first_step=2)
+    of_whole, of_phase = rates(whole.optimizer)[0], rates(phase.optimizer)[0]
+    np.testing.assert_allclose(of_phase, [of_whole[0]] * 2 + of_whole[:-2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -65,7 +65,35 @@ def test_differences_have_the_interval_and_the_test_of_pairs():
     # The normal approximation: 1.96 standard deviations of sqrt(12 - 8 * 8 / 100) / 100.
     assert change.interval == pytest.approx((0.014, 0.146), abs=0.011)
     assert change.p_value == pytest.approx(2 * (1 + 12 + 66) / 2**12)  # 0, 1 or 2 of 12 coins, on either side
-    assert "accuracy +8.0 points" in str(change) and str(change).endswith("McNemar's p 0.0386")
+    assert "of 100 shared examples, 10 changed from wrong to right and 2 from right to wrong" in str(change)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "verdict"),
+    [
+        (10, 2, "b is better than the first run: accuracy +8.0 points, McNemar's p 0.0386 (below 0.05 decides)"),
+        (2, 10, "b is worse than the first run: accuracy -8.0 points, McNemar's p 0.0386 (below 0.05 decides)"),
+        (3, 2, "b is neither better nor worse than the first run: accuracy +1.0 points, McNemar's p 1.0000 (below"),
+        (50, 0, "b is better than the first run: accuracy +50.0 points, McNemar's p below 0.0001 (below 0.05"),
+    ],
+)
+def test_one_test_decides_which_run_is_better(right, wrong, verdict):
+    assert changed(right, wrong, shared=100).verdict.startswith(verdict)
+
+
+def test_a_comparison_begins_with_the_verdict_and_has_differences(runs):
+    lines = table(runs).splitlines()
+    assert lines[0].startswith("runs/b is neither better nor worse than the first run: ")
+    rows = [line.split() for line in lines]
+    assert ["accuracy", "0.5000", "0.7500", "+0.25"] in rows
+    _, of_three, *_ = table([*runs, runs[0]._replace(name="runs/c")]).split("\n\n")
+    assert "runs/c" in of_three and "difference" not in of_three
+
+
+def test_a_metric_of_one_step_has_no_chart(runs, tmp_path):
+    once = [run._replace(curves={"loss": {4: 0.5}}) for run in runs]
+    write_comparison(tmp_path / "page.html", once)
+    assert "over the global steps" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("shared", [0, 50])
@@ -130,8 +158,8 @@ def test_images_of_one_name_in_different_classes_are_not_paired(runs):
 def test_a_terminal_gets_tables_in_its_width(runs):
     long = runs[1]._replace(name="runs/of/a/very/long/name/of/a/folder", facts={"command": "x" * 100})
     text = table([runs[0], long])
-    *tables, _ = text.splitlines()
-    assert max(map(len, tables)) <= 80 and tables[0].endswith("...long/name/of/a/folder")
+    _, _, *tables, _ = text.splitlines()
+    assert max(map(len, tables)) <= 80 and "...long/name/of/a/folder" in tables[0]
     for part in ("0.7500", "setting", f"{long.name}: of 4 shared examples, 2 changed from wrong to right and 1"):
         assert part in text
 
@@ -157,5 +185,5 @@ def test_the_page_has_all_of_it_and_needs_nothing_else(runs, tmp_path):
 def test_the_page_says_what_is_not_known(runs, tmp_path):
     begun = runs[0]._replace(name="runs/begun", evaluation=None, predictions=None, curves={})
     page = Page(write_comparison(tmp_path / "comparison.html", [begun, begun._replace(name="runs/other")]))
-    for text in ("There are none.", "neither training events nor", "no metrics per class", "are not known"):
+    for text in ("There are none.", "no metric at two steps", "no metrics per class", "are not known"):
         assert text in page.text

@@ -58,6 +58,16 @@ def write_run(folder):
     (folder / "run.json").write_text(json.dumps(RUN))
 
 
+def test_how_the_model_was_trained_is_shown_given_or_not(run_dir):
+    training = {"learning_rate": None, "schedule": None}
+    run = RUN | {"settings": RUN["settings"] | {"optimizer": None}, "training": training, "trained_weights": 122}
+    (run_dir / "run.json").write_text(json.dumps(run))
+    page = Path(write_report(run_dir)).read_text()
+    shown = {"optimizer": "adam", "learning rate": "0.002", "schedule": "constant", "trained weights": "122"}
+    for name, value in shown.items():
+        assert f'<th scope="row">{name}</th><td>{value}</td>' in page
+
+
 @pytest.fixture(scope="module")
 def mistakes():
     image = Image.new("L", (900, 600), 90)

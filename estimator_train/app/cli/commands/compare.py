@@ -37,9 +37,10 @@ _OF_FILES = ("synthetic_oct", "oct2017", "images", "manifest")  # datasets of im
 def compare(model_dirs, out):
     """Compare runs with the first one.
 
-    The table shows the metrics of their last evaluations, the F1 of each class, the settings that differ, and how many
-    images are right in one run and wrong in the other, with the difference in accuracy that follows, its interval and
-    McNemar's test. The page adds the curves, all metrics of each class and those images.
+    The first lines say which run is better, which McNemar's test of the images that changed sides decides at 0.05. The
+    tables show the metrics of their last evaluations, the F1 of each class and, for two runs, the differences, and the
+    settings that differ; then come how many images changed sides, and the interval of the difference in accuracy. The
+    page adds the curves, all metrics of each class and those images.
     """
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:

@@ -24,8 +24,8 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
-from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
-from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training
+from estimator_train.app.cli.startup import has_gpu, starting_tensorflow, verbosity_of
+from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, saying_data_may_have_moved
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
@@ -73,7 +73,7 @@ def _training(flags, settings, data):
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
-        training = dataclasses.replace(training, epochs=data.default_epochs)
+        training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     return training
 
 
@@ -110,14 +110,17 @@ def check(run: Run) -> None:
                 models.check_freeze(each.model, each.weights, each.freeze)
         if run.missing:  # the other checks need the data
             return
-        optimization_of(settings, training).check_steps(run.last_step)
+        for steps in run.steps_of_parts:
+            optimization_of(settings, training).check_steps(steps)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
-            best = None
+            monitor, best = Monitor.of(training.monitor), None
+            if settings.dataset and ":" not in settings.model:
+                monitor.check_name(settings.task)
             if training.keep_best:
                 best = run_file.best_checkpoint(run.model_dir)
-            Monitor.of(training.monitor).check(settings.class_names, best)
+            monitor.check(settings.class_names, best)
     if run.task.is_chief:
         warn_of_lost_checkpoints(run.model_dir)
 
@@ -160,6 +163,15 @@ def show(run: Run) -> None:
         click.echo(on_terminal(plan(run), indent=13))
     if run.missing and not must_be_fetched(run.settings):
         raise click.ClickException(run.missing)
+
+
+def check_devices(run: Run) -> None:
+    """Says in a dry run, which does not start TensorFlow, that there are no GPUs; training counts them itself."""
+    gpus = run.training.gpus
+    if gpus and run.task.is_alone and not has_gpu():
+        raise click.ClickException(
+            f"--gpus {gpus}: this machine has no NVIDIA GPU; --replicas {gpus} trains on the CPU instead"
+        )
 
 
 def start(run: Run) -> int:
@@ -238,8 +250,12 @@ def _opened(settings, flags):
         if flags.dry_run:
             return None, _fetching(flags)
         _check_gpus(flags)
+    source, explaining = click.get_current_context().get_parameter_source("data_dir"), contextlib.nullcontext()
+    if source is ParameterSource.DEFAULT_MAP:  # of an earlier run
+        explaining = saying_data_may_have_moved()
     try:
-        return settings.open_data(draw=not flags.dry_run), None
+        with explaining:
+            return settings.open_data(draw=not flags.dry_run), None
     except click.ClickException as error:
         if not (flags.dry_run and isinstance(error.__cause__, FileNotFoundError)):
             raise

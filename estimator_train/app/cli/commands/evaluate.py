@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import click
 
+from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_directory, check_parent
+from estimator_train.app.cli.directories import check_directory, check_parent, is_writable
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
@@ -67,7 +68,8 @@ def evaluate(**flags):
     of class folders or of a CSV file, those of its test or val part if it has one, or the evaluation images of a
     dataset. --all ranks checkpoints by accuracy (by macro F1 for several labels, by R2 for numbers), then by loss, on
     the validation images if there are any. Every evaluation adds a line to evaluations.jsonl in the directory of the
-    run, which reports and compare do not read as the result of the training.
+    run, which reports and compare do not read as the result of the training; a run that you may not write is evaluated,
+    too, and a line says that the evaluation is not kept.
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
@@ -102,8 +104,13 @@ def evaluate(**flags):
 
 
 def _check_run(flags, settings):
-    """Rejects a run that cannot keep evaluations, or lacks what a flag needs."""
-    check_directory(flags.model_dir, "--model-dir")
+    """Rejects a run that lacks what a flag needs; says if it cannot keep evaluations."""
+    if not _is_kept(flags.model_dir):
+        if flags.choose_thresholds:
+            check_directory(flags.model_dir, "--model-dir")
+        click.echo(
+            f"estimator_train: no permission to write in {flags.model_dir}: the evaluation is not kept", err=True
+        )
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "
@@ -113,6 +120,10 @@ def _check_run(flags, settings):
         if not (settings.class_names or settings.task == "regression"):
             raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
         check_parent(flags.predictions, "--predictions")
+
+
+def _is_kept(model_dir):
+    return is_remote(model_dir) or is_writable(model_dir)
 
 
 def _evaluated(flags, settings, data, paths, images):
@@ -128,10 +139,12 @@ def _evaluated(flags, settings, data, paths, images):
         thresholds = label_thresholds.choose(settings, data, flags.model_dir, *paths)
     elif not flags.all:
         thresholds = label_thresholds.kept(settings, flags.model_dir, *paths)
-    about = {"name": evaluation.AFTERWARDS, "images": images}
-    evaluations = evaluation.evaluate(settings, data, flags.model_dir, paths, thresholds)
+    about, place = {"name": evaluation.AFTERWARDS, "images": images}, None
+    if _is_kept(flags.model_dir):
+        place = flags.model_dir
+    evaluations = evaluation.evaluate(settings, data, place, paths, thresholds)
     for path, evaluated in zip(paths, evaluations, strict=True):
-        entry, result = evaluation.keep(settings, data, flags.model_dir, path, evaluated, **about)
+        entry, result = evaluation.keep(settings, data, place, path, evaluated, **about)
         if flags.predictions and result:
             columns = settings.task, settings.class_names
             examples = evaluated.labels, evaluated.outputs

@@ -18,14 +18,19 @@ from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.stored_settings import data_of_run, load_training, open_run
 
+
+def _of_tflite(stem):
+    return [f"{stem}.tflite", f"{stem}.labels.txt", f"{stem}.metadata.json"]
+
+
 # Names in the --out directory. Keras 3 accepts weights only as .weights.h5.
 _FILES = {
     "keras": ["model.keras"],
     "weights": ["weights.h5", "model.weights.h5"],
-    "tflite": ["model.tflite"],
-    "tflite_float16": ["model_float16.tflite"],
-    "tflite_dynamic_range": ["model_dynamic_range.tflite"],
-    "tflite_int8": ["model_int8.tflite"],
+    "tflite": _of_tflite("model"),
+    "tflite_float16": _of_tflite("model_float16"),
+    "tflite_dynamic_range": _of_tflite("model_dynamic_range"),
+    "tflite_int8": _of_tflite("model_int8"),
     "onnx": ["model.onnx"],
 }
 _CONVERTED = [name for name in _FILES if name.startswith(("tflite", "onnx"))]  # these are compared with predict
@@ -62,7 +67,8 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     The SavedModel of a run on images takes encoded JPEG, PNG, BMP, GIF or WebP files as image_bytes; its
     signature images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. A TFLite
     or ONNX file in float32 is written only if it matches predict on a batch of the run's evaluation data. For TFLite in
-    fewer bits, the last line gives its accuracy on evaluation images and the model's own.
+    fewer bits, the last line gives its accuracy on evaluation images and the model's own. Class names and image size
+    are in assets.extra of a SavedModel, beside a TFLite file, and in the metadata of an ONNX file.
     """
     run, settings = open_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(run, checkpoint)
@@ -77,7 +83,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     exported = f"exported {printable(checkpoint)}"
-    with one_line_errors():
+    with one_line_errors(), export.without_lines_of_libraries():
         if file_format == "saved_model":
             click.echo(f"{exported} as {export.export_saved_model(settings, model_dir, checkpoint, out)}")
             click.echo(f"serve it: {_docker(out)}")

@@ -34,5 +34,6 @@ def train(**flags):
     if flags.dry_run or not flags.quiet:
         dataset_run.show(run)
     if flags.dry_run:
+        dataset_run.check_devices(run)
         return 0
     return dataset_run.start(run)

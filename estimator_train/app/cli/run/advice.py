@@ -37,7 +37,14 @@ def not_for(settings, training, data):
     if given.get("cache") not in (None, "features"):
         has.remove("--cache features")
     conflicting = [flag for flag, more in _ONE_MORE.items() if not _fits(given | more)]
-    return {*has, *conflicting, *_not_for_data(data), *_not_for_model(settings), *_not_for_machine(training)}
+    return {
+        *has,
+        *conflicting,
+        *_not_for_data(data),
+        *_not_for_batches(settings, training, data),
+        *_not_for_model(settings),
+        *_not_for_machine(training),
+    }
 
 
 def _given(values):
@@ -58,6 +65,11 @@ def _not_for_data(data):
     if data and isinstance(data.train, ImageFiles):
         return []
     return ["--cache", "--cache features", "--fast"]
+
+
+def _not_for_batches(settings, training, data):
+    """A batch cannot hold more than all training examples."""
+    return ["--batch-size"] if data and settings.batch_size * training.num_replicas >= data.train_examples else []
 
 
 def _not_for_model(settings):

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import inspect
 import logging
+import math
 import os
 import sys
 
@@ -30,13 +31,22 @@ _LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
 
 def build_estimator(settings, config, training=None, last_step=None, *, resumes=False):
     """Returns an Estimator of the settings' model; see `build_model` for the other arguments."""
-    model = build_model(settings, training, last_step, resumes=resumes)
+    return estimator_of(build_model(settings, training, last_step, resumes=resumes), config)
+
+
+def estimator_of(model, config):
+    """Returns an Estimator of a compiled Keras model."""
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
 
-def build_model(settings, training=None, last_step=None, *, resumes=False):
-    """Returns the compiled Keras model of the settings, to be trained up to `last_step`.
+def trained_weights(model):
+    """Returns how many weights of a Keras model are trained; None before it has any."""
+    return sum(math.prod(each.shape) for each in model.trainable_weights) or None
+
+
+def build_model(settings, training=None, last_step=None, *, first_step=0, resumes=False):
+    """Returns the compiled Keras model of the settings, to be trained up to `last_step`, from `first_step` in a phase.
 
     Without `training`, the model is meant for restoring a checkpoint: its weights are random, and its layers are frozen
     as in the last phase. The weights are also random if the training `resumes` from a checkpoint, but a FILE:FUNCTION
@@ -50,7 +60,7 @@ def build_model(settings, training=None, last_step=None, *, resumes=False):
     _say_building(settings, loads)
     model = _build_as_defined(settings, load_weights=loads)
     with one_line_errors():
-        recompile(model, optimization_of(settings, training), last_step)
+        recompile(model, optimization_of(settings, training), last_step, first_step=first_step)
     return model
 
 

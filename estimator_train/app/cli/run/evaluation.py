@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import NamedTuple
 
 import click
@@ -34,24 +35,30 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
-    """Yields the `Evaluation` of each checkpoint; `thresholds` of labels are used instead of 0.5."""
+    """Yields the `Evaluation` of each checkpoint; `thresholds` of labels are used instead of 0.5.
+
+    Events are written to `model_dir`; None writes none.
+    """
     examples = CollectPredictions(settings.task, settings.class_names, thresholds)
-    estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
     eval_input_fn = build_eval_input_fn(settings, data)
-    for path in checkpoint_paths:
-        with run_errors(), naming_all_damaged_images(settings, data, ["eval"]):
-            # Its events are apart from the training's curves.
-            metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path, name=AFTERWARDS)
-        yield examples.evaluation(metrics)
+    with tempfile.TemporaryDirectory(prefix="estimator_train-evaluate-") as folder:
+        estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir or folder)))
+        for path in checkpoint_paths:
+            with run_errors(), naming_all_damaged_images(settings, data, ["eval"]):
+                # Its events are apart from the training's curves.
+                metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path, name=AFTERWARDS)
+            yield examples.evaluation(metrics)
 
 
 def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images=None):
-    """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv.
+    """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv, unless `model_dir` is None.
 
     `name` and `images` are those of `evaluations.append`. predictions.csv belongs to the run's result, on its own
     evaluation images. Returns the line's content, and the `tasks.Result`, or None without examples.
     """
     metrics, labels, outputs, result = evaluation
+    if model_dir is None:
+        return evaluations.entry_of(checkpoint, metrics, result, name=name, images=images), result
     with one_line_errors():
         entry = evaluations.append(model_dir, checkpoint, metrics, result, name=name, images=images)
         is_missing = not as_path(model_dir, predictions_file.NAME).exists()

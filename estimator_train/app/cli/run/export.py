@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import click
 import numpy as np
@@ -25,6 +28,7 @@ from estimator_train.app.cli.run.build import (
     build_train_input_fn,
 )
 from estimator_train.app.cli.settings import Training
+from estimator_train.app.cli.startup import without_notes
 from estimator_train.app.metrics import tasks
 from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
@@ -42,13 +46,50 @@ _TOLERANCES = dict.fromkeys(("tflite", "onnx"), 1e-4)  # relative to the largest
 MOST_LOST = 0.02  # of accuracy, F1 or R², before a line warns
 
 
+@contextlib.contextmanager
+def without_lines_of_libraries():
+    """Hides what TensorFlow and its converters print about their own work in the block."""
+
+    def is_news(record):
+        return " is deprecated " not in record.getMessage()
+
+    logger = tf.get_logger()
+    logger.addFilter(is_news)
+    try:
+        with without_notes():
+            yield
+    finally:
+        logger.removeFilter(is_news)
+
+
 def export_saved_model(settings, model_dir, checkpoint, out):
-    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path."""
+    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path.
+
+    Its assets.extra has the files of `_about`.
+    """
     leftovers.remove_abandoned(out)
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     receiver_fn = _receiver_fn(settings, _image_receiver_fn)
-    with run_errors():
-        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, checkpoint_path=checkpoint))
+    with run_errors(), tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
+        about = {name: Path(folder, name) for name in _about(settings)}
+        for name, path in about.items():
+            path.write_text(_about(settings)[name], encoding="utf-8")
+        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, about, checkpoint_path=checkpoint))
+
+
+def _about(settings):
+    """Returns {file name: text} of what a client of an exported model has to know; none for an input_fn."""
+    labels = "".join(f"{name}\n" for name in settings.class_names)
+    facts = _facts(settings)
+    texts = {"labels.txt": labels, "metadata.json": facts and f"{json.dumps(facts, indent=2)}\n"}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _facts(settings):
+    if not settings.dataset:
+        return {}
+    facts = {"task": settings.task, "class_names": settings.class_names, "image_size": settings.image_size}
+    return facts | settings.decoding
 
 
 def export_keras(settings, training, checkpoint, file_format, targets):
@@ -74,7 +115,8 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     """Writes the model as TFLite or ONNX, and returns how its predictions compare with the Estimator's.
 
     `data` is the dataset of the settings, or None for an input_fn. A quantized model that predicts worse is written
-    nevertheless, and a line says so.
+    nevertheless, and a line says so. An ONNX file has the `_facts` as metadata, and beside a TFLite file are those of
+    `_about`.
 
     Raises:
       click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
@@ -100,6 +142,9 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     else:
         _, own, converted = _predicted(build_eval_input_fn(settings, data), estimator, checkpoint, run, 1)
     note = score or _compared_by_value(file_format, own, converted)
+    if file_format != "onnx":
+        for name, text in _about(settings).items():
+            files.write_whole(target.with_suffix(f".{name}"), text)
     files.write_whole(target, content)
     return note
 
@@ -108,7 +153,8 @@ def _converted(saved_model, file_format, settings, calibration):
     """Returns the content of the file in that format; `calibration` yields inputs, for a format that asks for them."""
     try:
         if file_format == "onnx":
-            return conversion.to_onnx(saved_model)
+            facts = {name: json.dumps(value) for name, value in _facts(settings).items()}
+            return conversion.to_onnx(saved_model, metadata=facts)
         if file_format == "tflite_int8":
             return conversion.to_tflite(saved_model, quantization="int8", calibration=calibration)
         return conversion.to_tflite(saved_model, quantization=QUANTIZED.get(file_format))

@@ -26,11 +26,13 @@ from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal
 from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.build import (
-    build_estimator,
     build_eval_input_fn,
+    build_model,
     build_train_input_fn,
+    estimator_of,
     local_strategy,
     set_verbosity,
+    trained_weights,
 )
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
@@ -39,6 +41,7 @@ from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logg
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
+from estimator_train.app.datasets.dataset import DEFAULT_STEPS
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.monitor import METRICS, Monitor
@@ -64,6 +67,7 @@ class _Part:
     settings: Settings
     estimator: Estimator
     last_step: int | None
+    trained_weights: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +119,7 @@ def run_training(run: Run) -> int:
         _loggers(run) as loggers,
     ):
         if run.task.is_chief:
-            _save_run_file(run, job.strategy)
+            _save_run_file(job)
         metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
         with _ending_together(job.strategy):
             if run.task.is_chief:
@@ -143,9 +147,11 @@ def _prepare(run):
         say = _say_nothing
     recorder = _Recorder(run, say)
     parts = []
-    for settings, training, last_step in _unfinished_parts(run, checkpoint):
-        estimator = build_estimator(settings, config, training, last_step, resumes=checkpoint is not None)
-        parts.append(_Part(settings, recorder.examples.attach(estimator), last_step))
+    for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
+        resumes = checkpoint is not None
+        model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
+        estimator = recorder.examples.attach(estimator_of(model, config))
+        parts.append(_Part(settings, estimator, last_step, trained_weights(model)))
     if not run.task.is_chief:
         say = _say_nothing
     return _Job(run, parts, _input_fns(run), recorder, strategy, every, say)
@@ -192,14 +198,14 @@ def _run_config(run, strategy, every):
 
 
 def _unfinished_parts(run, checkpoint):
-    """Returns (settings, training, last step) of each part that is unfinished at `checkpoint`, or of the last part."""
+    """Returns (settings, training, first step, last step) of each part unfinished at `checkpoint`, or of the last."""
     phases = run.settings.in_phases()
     if not phases:
-        return [(run.settings, run.training, run.last_step)]
-    ends = itertools.accumulate(phase.epochs * run.steps_per_epoch for _, phase in phases)
+        return [(run.settings, run.training, 0, run.last_step)]
+    ends = itertools.accumulate(run.steps_of_parts, initial=0)
     parts = [
-        (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), end)
-        for (settings, phase), end in zip(phases, ends, strict=True)
+        (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), *steps)
+        for (settings, phase), steps in zip(phases, itertools.pairwise(ends), strict=True)
     ]
     if checkpoint is None:
         return parts
@@ -263,8 +269,8 @@ def _loggers(run):
     return contextlib.nullcontext([])
 
 
-def _save_run_file(run, strategy):
-    data = run.data
+def _save_run_file(job):
+    run, data = job.run, job.run.data
     counts = data and {"train": data.train_examples, "eval": data.eval_examples, "classes": data.class_counts()}
     if data and data.validation_examples:
         counts["validation"] = data.validation_examples
@@ -279,7 +285,8 @@ def _save_run_file(run, strategy):
             batches_per_step=run.batches_per_step,
             first_step=run.first_step,
             data=counts,
-            **provenance(strategy),
+            trained_weights=job.parts[-1].trained_weights,
+            **provenance(job.strategy),
         )
 
 
@@ -300,6 +307,8 @@ def _train(job, stop, hooks, callbacks, loggers):
         stop.check()
         if run.settings.phases:
             job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
+        if part.trained_weights:
+            job.say(f"training {part.trained_weights:,} weights")
         part_hooks = [*hooks, *own_hooks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
@@ -397,6 +406,8 @@ def _say_result(job, result, timing, report):
     if training.early_stopping and run.data and step < run.last_step:  # a dataset is endless, so it stopped early
         fall = {"min": "fall", "max": "rise"}[monitor.direction]
         job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
+    if too_short := _too_short(run, result):
+        job.say(on_terminal([too_short]))
     job.say(f"the report is {report}")
     if result.kept:
         job.say(_kept_line(run, result.kept, monitor.metric))
@@ -411,6 +422,21 @@ def _kept_line(run, checkpoint, metric):
     return (
         f"the best checkpoint is kept as {checkpoint}, with the {metric} {value}; evaluate, predict and export use it, "
         "or the last one with --checkpoint latest"
+    )
+
+
+def _too_short(run, result):
+    """Says that a short run has not learned its classes yet; None if it has, or if it was not short."""
+    counts, accuracy = run.data and run.data.class_counts(), result.metrics.get("accuracy")
+    if not counts or accuracy is None or result.last_step >= DEFAULT_STEPS:
+        return None
+    by_guessing = max(counts["eval"].values()) / run.data.eval_examples
+    if accuracy - by_guessing > 1 - accuracy:
+        return None
+    epochs = math.ceil(DEFAULT_STEPS / run.steps_per_epoch)
+    return (
+        f"{result.last_step} steps are too few to judge this model: its accuracy of {accuracy:.4f} is nearer to the "
+        f"{by_guessing:.4f} of always answering one class than to 1; give --epochs {epochs}, some {DEFAULT_STEPS} steps"
     )
 
 

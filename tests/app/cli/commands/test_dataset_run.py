@@ -113,7 +113,7 @@ def test_phases_replace_early_stopping_of_a_repeated_run(plan, stored):
 
 def test_phases_replace_averages_and_cached_features(plan, stored):
     planned = plan("--config", stored({"cache": "features", "epochs": 2}, ema=0.9), "--phases", PHASES)
-    assert planned["phases"] == PHASES and "optimizer" not in planned
+    assert planned["phases"] == PHASES and planned["optimizer"] == "adam"
 
 
 @pytest.mark.parametrize(("flag", "steps"), [("--epochs", "9: 3 epochs of 3"), ("--max-steps", "3: 1 epoch of 3")])

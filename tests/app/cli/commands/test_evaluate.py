@@ -265,10 +265,19 @@ def test_wrong_flags_are_one_line(command, trained, flags, message):
     assert message in errors
 
 
-@pytest.mark.parametrize("name", ["evaluate", "report"])
-def test_a_run_that_cannot_be_written_to_is_refused_at_once(command, trained, monkeypatch, name):
+def test_a_run_that_cannot_be_written_to_is_evaluated_without_a_trace(command, trained, monkeypatch):
+    before = {path: path.stat().st_mtime_ns for path in Path(trained.model_dir).rglob("*")}
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    code, output, errors = command(name, "--model-dir", trained.model_dir)
+    code, output, errors = command("evaluate", "--model-dir", trained.model_dir)
+    assert (code, "bright" in output) == (0, True)
+    line = f"no permission to write in {trained.model_dir}: the evaluation is not kept"
+    assert f"estimator_train: {line}" in errors.splitlines()
+    assert before == {path: path.stat().st_mtime_ns for path in Path(trained.model_dir).rglob("*")}
+
+
+def test_a_report_of_a_run_that_cannot_be_written_to_is_refused_at_once(command, trained, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    code, output, errors = command("report", "--model-dir", trained.model_dir)
     place = f"--model-dir {trained.model_dir}: no permission to write in {trained.model_dir}"
     assert (code, output, errors) == (2, "", f"estimator_train: {place}\n")
 

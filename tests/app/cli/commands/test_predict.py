@@ -143,9 +143,10 @@ def test_labels_are_predicted_by_the_thresholds_of_the_run(command, settings, sc
 @pytest.mark.smoke
 def test_unreadable_images_are_named_and_the_others_predicted(command, trained, scans, tmp_path):
     whole = (scans / "dark" / "0.jpeg").read_bytes()
-    for name, content in {"a cut.jpeg": whole[:200], "b[1].jpeg": whole, "c empty.png": b"", "d.txt": b"text"}.items():
+    contents = {"a cut.jpeg": whole[:200], "b[1].jpeg": whole, "c empty.png": b"", "d.txt": b"text", "e.HEIC": b"ftyp"}
+    for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
-    arguments = ["a cut.jpeg", "b[1].jpeg", "c empty.png", "d.txt", "nowhere.jpeg"]
+    arguments = [*contents, "nowhere.jpeg"]
     code, output, errors = command("predict", "--model-dir", trained.model_dir, "--json", *arguments)
     assert code == 1
     assert [entry["file"] for entry in json.loads(output)] == ["b[1].jpeg"]
@@ -155,6 +156,7 @@ def test_unreadable_images_are_named_and_the_others_predicted(command, trained, 
         "estimator_train: a cut.jpeg cannot be decoded: no readable image",
         "estimator_train: c empty.png cannot be decoded: no readable image",
         "estimator_train: d.txt cannot be decoded: no readable image",
+        "estimator_train: e.HEIC cannot be decoded: TensorFlow reads no HEIC (convert it to JPEG)",
     ]
 
 

@@ -59,6 +59,7 @@ def test_a_plain_run_could_have_any_of_them(advised):
         ({"replicas": 2}, {}, {"--gpus", "--mixed-precision"}),  # on the CPU
         ({"mixed_precision": "float16", "recompute": True}, {}, {"--mixed-precision", "--recompute"}),
         ({"async_checkpoints": True, "evaluate_every": None}, {}, {"--async-checkpoints", "--evaluate-every"}),
+        ({}, {"batch_size": 12}, {"--batch-size"}),  # all training images
         ({"save_checkpoints_steps": 9, "accumulate_steps": 4}, {}, set()),  # another number may be better
         ({}, {"model": "/own.py:build"}, {"--mixed-precision", "--recompute"}),  # not every class of models has them
     ],

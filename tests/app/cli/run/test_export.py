@@ -229,6 +229,58 @@ def test_a_converted_model_gives_what_predict_does(export, images, expected, tmp
     np.testing.assert_allclose(outputs, expected, atol=tolerance)
 
 
+def test_an_exported_model_knows_its_classes_without_the_run(export, base_path, images, expected, tmp_path):
+    names = [("bright", "dark")[index] for index in expected.argmax(axis=1)]
+    (version,) = exports_in(base_path)
+    (served,) = tf.saved_model.load(version).signatures["images:serving_default"](images=images).values()
+    assert _named(Path(version, "assets.extra", "labels.txt"), served.numpy()) == names
+    assert json.loads(Path(version, "assets.extra", "metadata.json").read_text())["image_size"] == [24, 32]
+    content = (export("tflite", tmp_path) / "model.tflite").read_bytes()
+    outputs = conversion.run_tflite(content, {"images": images.numpy()})
+    assert _named(tmp_path / "model.labels.txt", outputs["probabilities"]) == names
+    assert json.loads((tmp_path / "model.metadata.json").read_text())["class_names"] == ["bright", "dark"]
+
+
+def test_an_onnx_file_knows_its_classes_and_names_its_batch(export, tmp_path):
+    pytest.importorskip("tf2onnx")
+    session = pytest.importorskip("onnxruntime").InferenceSession(export("onnx", tmp_path) / "model.onnx")
+    about = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
+    assert (about["class_names"], about["image_size"]) == (["bright", "dark"], [24, 32])
+    (images,), (outputs,) = session.get_inputs(), session.get_outputs()
+    assert (images.name, images.shape) == ("images", ["batch", 24, 32, 3])
+    assert (outputs.name, outputs.shape) == ("probabilities", ["batch", 2])
+
+
+def _named(labels, outputs):
+    names = labels.read_text().splitlines()
+    return [names[index] for index in outputs.argmax(axis=1)]
+
+
+# The command in one process, as main() ends it once for each command line.
+RUN_ALL = """
+import sys
+from estimator_train.app.cli import main
+for line in sys.stdin.read().splitlines():
+    sys.argv = ["estimator_train", *line.split()]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, line
+"""
+
+
+@pytest.mark.slow
+def test_an_export_prints_no_line_of_another_library(scans, tmp_path):
+    formats = ["saved_model", "keras", "weights", "tflite", *run_export.QUANTIZED]
+    lines = [f"train --dataset images --data-dir {scans} --model small_cnn --image-size 24 --max-steps 1 --quiet"]
+    lines = [f"{lines[0]} --model-dir run", *(f"export --model-dir run --format {each} --out out" for each in formats)]
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    arguments = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+    result = subprocess.run([sys.executable, "-c", RUN_ALL], input="\n".join(lines), **arguments)
+    assert (result.returncode, result.stderr.replace("\r", "")) == (0, "")
+    assert all(line.startswith(("exported ", "serve it: ", "evaluated ")) for line in result.stdout.splitlines())
+
+
 @pytest.mark.parametrize(
     "name", ["int8", *(pytest.param(name, marks=pytest.mark.slow) for name in ("float16", "dynamic_range"))]
 )

@@ -8,7 +8,7 @@ import pytest
 
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets, models
-from estimator_train.app.cli.run.training import diagnosis, run_training
+from estimator_train.app.cli.run.training import _Result, _too_short, diagnosis, run_training
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.stored_settings import load_settings, load_training
 from estimator_train.app.cli.training_run import Run
@@ -30,14 +30,15 @@ def test_a_run_is_described_trained_evaluated_reported_and_continued(run, tmp_pa
     models.build_model("small_cnn", image_size=run.settings.image_size, num_classes=2).save_weights(path)
     run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, weights=path))
     assert run_training(run) == 0
-    *_, report, result = capsys.readouterr().out.splitlines()
+    *lines, report, result = capsys.readouterr().out.splitlines()
+    assert "training 122 weights" in lines
     assert report == f"the report is {run.model_dir}/report/report.html"
     assert result.startswith(f"evaluated {run.model_dir}/model.ckpt-2: loss ")
     assert load_settings(run.model_dir) == run.settings
     assert load_training(run.model_dir) == run.training
     with open(f"{run.model_dir}/run.json") as file:
         described = json.load(file)
-    assert (described["last_step"], described["data"]["train"]) == (2, 12)
+    assert (described["last_step"], described["data"]["train"], described["trained_weights"]) == (2, 12, 122)
 
     # It continues without its file of initial weights.
     os.remove(path)
@@ -47,6 +48,15 @@ def test_a_run_is_described_trained_evaluated_reported_and_continued(run, tmp_pa
 
     assert run_training(longer) == 0
     assert f"{run.model_dir} is already trained to step 3" in capsys.readouterr().out
+
+
+def test_a_run_that_was_too_short_to_judge_says_so(run):
+    short, learned = (_Result("model.ckpt-2", {"accuracy": accuracy}, 2, None) for accuracy in (0.5, 0.8))
+    assert _too_short(run, short) == (
+        "2 steps are too few to judge this model: its accuracy of 0.5000 is nearer to the 0.5000 of always answering "
+        "one class than to 1; give --epochs 100, some 300 steps"
+    )
+    assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
 
 
 def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
