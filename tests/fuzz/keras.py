@@ -67,7 +67,7 @@ def draw(rng: random.Random) -> dict:
         inputs = [{**i, "layers": [name for name in i["layers"] if name != "normalization"]} for i in inputs]
     # Neither a subclassed model nor, in Keras 3, the loss of an activity can be cast.
     casts = style != "subclass" and not (generation == "keras" and any("regularized" in i["layers"] for i in inputs))
-    return {
+    case = {
         "generation": generation,
         "style": style,
         "inputs": inputs,
@@ -96,6 +96,9 @@ def draw(rng: random.Random) -> dict:
         "new_estimator": rng.random() < 0.7,
         "seed": rng.randrange(1000),
     }
+    if generation == "keras" and "ema_overwrite_frequency" in case["optimizer"][1]:
+        case["replicas"] = 1  # Keras 3 cannot use it on several, in fit neither
+    return case
 
 
 def smaller(case: dict) -> Iterator[dict]:

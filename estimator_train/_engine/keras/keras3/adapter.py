@@ -26,6 +26,12 @@ _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
 _Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, str | None]]
 
+# Settings of an optimizer with which Keras 3 synchronizes replicas in a tf.cond, which TensorFlow refuses in fit, too.
+_OF_ONE_REPLICA = {
+    "gradient_accumulation_steps": "set accumulate_steps={} in RunConfig instead",
+    "ema_overwrite_frequency": "leave it out: evaluate, predict and exports take the averages of use_ema anyway",
+}
+
 
 class Keras3Adapter(Adapter):
     keras = keras
@@ -50,14 +56,15 @@ class Keras3Adapter(Adapter):
                 f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
                 f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
             )
+        if strategy.num_replicas_in_sync == 1:
+            return
         for optimizer in _optimizers(model):
-            batches = getattr(optimizer, "gradient_accumulation_steps", None)
-            if batches and strategy.num_replicas_in_sync > 1:
-                raise UnsuitableError(
-                    f"{model.name} has an optimizer with gradient_accumulation_steps={batches}, which Keras 3 cannot "
-                    f"use on {strategy.num_replicas_in_sync} replicas; set accumulate_steps={batches} in RunConfig "
-                    "instead."
-                )
+            for name, remedy in _OF_ONE_REPLICA.items():
+                if value := getattr(optimizer, name, None):
+                    raise UnsuitableError(
+                        f"{model.name} has an optimizer with {name}={value}, which Keras 3 cannot use on "
+                        f"{strategy.num_replicas_in_sync} replicas; {remedy.format(value)}."
+                    )
 
     layers_within = staticmethod(cloning.all_layers)
     clone = staticmethod(cloning.clone)

@@ -139,6 +139,9 @@ def test_settings_that_keras_3_cannot_use_on_replicas_are_refused(mirrored, tmp_
     model.compile(keras.optimizers.Adam(gradient_accumulation_steps=4), "mse")
     with pytest.raises(ValueError, match=r"cannot use on 2 replicas; set accumulate_steps=4 in RunConfig instead"):
         et.model_to_estimator(model, config=config).train(input_fn, steps=1)
+    model.compile(keras.optimizers.Adam(use_ema=True, ema_overwrite_frequency=2), "mse")
+    with pytest.raises(ValueError, match=r"ema_overwrite_frequency=2, which Keras 3 cannot use on 2 replicas"):
+        et.model_to_estimator(model, config=config).train(input_fn, steps=1)
 
 
 @pytest.mark.slow
