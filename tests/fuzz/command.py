@@ -166,7 +166,8 @@ def _optional(rng, dataset, flags):
         if chance() < (0.8 if flag == "batch-size" else 0.3):
             yield {flag: choice(values)}
     rare = {
-        "accumulate-steps": [2, 3], "optimizer": list(OPTIMIZERS), "schedule": list(SCHEDULES),
+        "accumulate-steps": [2, 3], "optimizer": list(OPTIMIZERS), "momentum": [0, 0.9],
+        "schedule": list(SCHEDULES),
         "warmup-steps": [1, 2], "scale-learning-rate": [True], "weight-decay": [0, 0.01], "clip-norm": [0.5],
         "ema": [0, 0.9], "label-smoothing": [0.1], "dropout": [0, 0.3], "mixed-precision": ["bfloat16", "float16"],
         "recompute": [True], "jit-compile": [True], "async-checkpoints": [True], "deterministic": [True],
