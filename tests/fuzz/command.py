@@ -166,8 +166,7 @@ def _optional(rng, dataset, flags):
         if chance() < (0.8 if flag == "batch-size" else 0.3):
             yield {flag: choice(values)}
     rare = {
-        "accumulate-steps": [2, 3], "optimizer": list(OPTIMIZERS), "momentum": [0, 0.9],
-        "schedule": list(SCHEDULES),
+        "accumulate-steps": [2, 3], "optimizer": list(OPTIMIZERS), "schedule": list(SCHEDULES),
         "warmup-steps": [1, 2], "scale-learning-rate": [True], "weight-decay": [0, 0.01], "clip-norm": [0.5],
         "ema": [0, 0.9], "label-smoothing": [0.1], "dropout": [0, 0.3], "mixed-precision": ["bfloat16", "float16"],
         "recompute": [True], "jit-compile": [True], "async-checkpoints": [True], "deterministic": [True],
@@ -178,6 +177,8 @@ def _optional(rng, dataset, flags):
     for flag, values in rare.items():
         if chance() < 0.1:
             yield {flag: choice(values)}
+    if chance() < 0.1:
+        yield {"optimizer": choice(["sgd", "rmsprop", "adam"]), "momentum": choice([0, 0.9])}
     if chance() < 0.15:
         yield {"replicas": 2, "all-reduce": choice(["one_device", "one_device", "hierarchical", "nccl"])}
     if chance() < 0.2:
