@@ -205,7 +205,7 @@ def _optional(rng, dataset, flags):
         yield from [{"phases": "freeze=all epochs=1 lr=1e-3; freeze=none epochs=1 lr=1e-4"}] * (chance() < 0.4)
     if chance() < 0.03:
         yield {"find-learning-rate": True}
-    if chance() < 0.02:
+    if chance() < 0.04:
         yield choice([{"gpus": 1}, {"task": choice(TASKS)}, {"log": "mlflow"}])
 
 
