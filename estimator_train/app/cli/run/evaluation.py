@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from typing import NamedTuple
 
@@ -41,8 +42,10 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
     """
     examples = CollectPredictions(settings.task, settings.class_names, thresholds)
     eval_input_fn = build_eval_input_fn(settings, data)
-    with tempfile.TemporaryDirectory(prefix="estimator_train-evaluate-") as folder:
-        estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir or folder)))
+    with contextlib.ExitStack() as stack:
+        if model_dir is None:
+            model_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="estimator_train-evaluate-"))
+        estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
         for path in checkpoint_paths:
             with run_errors(), naming_all_damaged_images(settings, data, ["eval"]):
                 # Its events are apart from the training's curves.
