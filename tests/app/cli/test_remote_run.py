@@ -24,6 +24,7 @@ def written(monkeypatch, tmp_path):
     temporary = tmp_path.parent / f"{tmp_path.name}-temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of modules that no test has imported before
     paths = _audited()
     yield paths
     paths.clear()
