@@ -95,19 +95,19 @@ class _Judge:
         """Returns the part of the name that decides, the verdict and the advice."""
         works, reached = _found(self._as_it_is, use)
         works_with_tf1, reached_with_tf1 = _found(self._with_tf1, use)
-        if works_with_tf1 if needs_tf1 else works:
-            has_old_arguments = _OPTIMIZER.fullmatch(reached) and use.keywords & {"lr", "decay"}
-            if needs_tf1:
-                return _spelled(reached_with_tf1), WITH_TF1 if has_old_arguments or not works else WORKS, ""
-            if has_old_arguments:
-                return _spelled(reached), CHANGE, doctor.OLD_ARGUMENTS
-            return _spelled(reached), WORKS, ""
+        has_old_arguments = bool(_OPTIMIZER.fullmatch(reached) and use.keywords & {"lr", "decay"})
+        if needs_tf1 and works_with_tf1:
+            verdict = WITH_TF1
+            if works and not has_old_arguments:
+                verdict = WORKS
+            return _spelled(reached_with_tf1), verdict, ""
+        if needs_tf1 and works:
+            advice = "`estimator_train run --tf1`, which other names in this file need, lacks it"
+            return _spelled(reached_with_tf1), ABSENT, advice
+        if works and has_old_arguments:
+            return _spelled(reached), CHANGE, doctor.OLD_ARGUMENTS
         if works:
-            return (
-                _spelled(reached_with_tf1),
-                ABSENT,
-                "`estimator_train run --tf1`, which other names in this file need, lacks it",
-            )
+            return _spelled(reached), WORKS, ""
         if reached_with_tf1 == doctor.ADDONS:
             return reached_with_tf1, CHANGE, doctor.INSTEAD_OF_ADDONS
         return _spelled(reached_with_tf1), ABSENT, self._advice(reached_with_tf1)
@@ -115,8 +115,10 @@ class _Judge:
     def _advice(self, name: str) -> str:
         """Returns what to use instead of an absent name, "" if nothing is known."""
         parent, _, last = name.rpartition(".")
+        if parent in tables.MODULES and last not in tables.INSTEAD:
+            return ""
         if parent in tables.MODULES:
-            return f"use {tables.INSTEAD[last]}" if last in tables.INSTEAD else ""
+            return f"use {tables.INSTEAD[last]}"
         below_contrib = re.sub(r"\.python\b.*(?=\.)", "", name.removeprefix("tensorflow.contrib."))
         if below_contrib in INSTEAD:
             return f"use {INSTEAD[below_contrib]}"

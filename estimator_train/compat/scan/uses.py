@@ -90,7 +90,6 @@ class _Reader:
             self._statement(statement, names, place)
 
     def _statement(self, statement: ast.AST, names: _Names, place: _Place) -> None:
-        branch = place._replace(in_branch=True)
         match statement:
             case ast.Import():
                 self._import(statement, names, place)
@@ -108,26 +107,38 @@ class _Reader:
                 self._expressions([value], names, place)
                 names.bind(name, _followed(value, names)[1], place)
             case ast.Try():
-                catches = any(map(_catches_absence, statement.handlers))
-                self.read(statement.body, names, branch._replace(is_guarded=place.is_guarded or catches))
-                for handler in statement.handlers:
-                    self._expressions([handler.type], names, branch)
-                    self.read(handler.body, names, branch)
-                self.read([*statement.orelse, *statement.finalbody], names, branch)
+                self._try(statement, names, place)
             case ast.If():
-                while isinstance(statement, ast.If):  # a loop, because there may be hundreds of elif
-                    self._expressions([statement.test], names, place)
-                    self.read(statement.body, names, branch)
-                    orelse = statement.orelse
-                    statement = orelse[0] if len(orelse) == 1 else ast.Pass()
-                self.read(orelse, names, branch)
+                self._if(statement, names, place)
+            case ast.With() | ast.AsyncWith():
+                self._parts(statement, names, place, place)
             case _:
-                straight = isinstance(statement, (ast.With, ast.AsyncWith))
-                for child in ast.iter_child_nodes(statement):
-                    if isinstance(child, ast.expr):
-                        self._expressions([child], names, place)
-                    else:  # a statement, or a part of one, such as an item of `with`
-                        self._statement(child, names, place if straight else branch)
+                self._parts(statement, names, place, place._replace(in_branch=True))
+
+    def _try(self, statement, names, place):
+        branch = place._replace(in_branch=True)
+        catches = any(map(_catches_absence, statement.handlers))
+        self.read(statement.body, names, branch._replace(is_guarded=place.is_guarded or catches))
+        for handler in statement.handlers:
+            self._expressions([handler.type], names, branch)
+            self.read(handler.body, names, branch)
+        self.read([*statement.orelse, *statement.finalbody], names, branch)
+
+    def _if(self, statement, names, place):
+        branch, rest = place._replace(in_branch=True), [statement]
+        while len(rest) == 1 and isinstance(rest[0], ast.If):  # a loop, because there may be hundreds of elif
+            self._expressions([rest[0].test], names, place)
+            self.read(rest[0].body, names, branch)
+            rest = rest[0].orelse
+        self.read(rest, names, branch)
+
+    def _parts(self, statement, names, place, inner):
+        """Reads the expressions of a statement, and in the place `inner` its statements, or items of `with`."""
+        for child in ast.iter_child_nodes(statement):
+            if isinstance(child, ast.expr):
+                self._expressions([child], names, place)
+            else:
+                self._statement(child, names, inner)
 
     def _import(self, statement, names, place):
         for name, new in ((each.name, each.asname) for each in statement.names):
@@ -155,11 +166,10 @@ class _Reader:
             node, names = pending.pop()
             children: Iterable[ast.AST]
             if isinstance(node, (ast.Attribute, ast.Name)):
-                rest = self._chain(node, names, place)
-                children = [rest] if rest else []
+                children = self._chain(node, names, place)
             elif isinstance(node, ast.Call):
                 rest = self._chain(node.func, names, place, frozenset(each.arg for each in node.keywords))
-                children = [*node.args, *(each.value for each in node.keywords), *([rest] if rest else [])]
+                children = [*node.args, *(each.value for each in node.keywords), *rest]
             elif isinstance(node, ast.Lambda):
                 pending.append((node.body, names.without(node.args)))
                 children = [node.args]
@@ -172,15 +182,15 @@ class _Reader:
             pending.extend((child, names) for child in children)
 
     def _chain(self, node, names, place, keywords=frozenset()):
-        """Adds the use that a chain of attributes is; if it does not start with a name, returns what it starts with."""
+        """Adds the use that a chain of attributes is; returns what it starts with, unless that is a name."""
         first, meanings = _followed(node, names)
         if isinstance(first, ast.Name):
             if node is first and not isinstance(node.ctx, ast.Load):
                 names.bind(node.id, (), place)
             elif node is not first or any(meaning and meaning.imported for meaning in meanings):
                 self._add(meanings, node, place, keywords)
-            return None
-        return first
+            return []
+        return [first]
 
     def _add(self, references, node, place, keywords=frozenset()):
         if references:
