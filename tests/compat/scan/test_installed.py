@@ -35,19 +35,19 @@ _current_module.below.name = sax
 
 @pytest.fixture
 def names(tmp_path, monkeypatch):
-    """Returns the names of the module package.below.module with this code."""
+    """Returns the names of the module scanned.below.module with this code."""
 
     def names(code, name="module"):
-        folder = tmp_path / "package" / "below"
+        folder = tmp_path / "scanned" / "below"
         folder.mkdir(parents=True)
         (folder / f"{name}.py").write_text(code)
         monkeypatch.syspath_prepend(tmp_path)
-        return installed.names_of(f"package.below.{name}")
+        return installed.names_of(f"scanned.below.{name}")
 
     yield names
     installed.names_of.cache_clear()
     installed.file_of.cache_clear()
-    assert "package" not in sys.modules
+    assert "scanned" not in sys.modules
 
 
 def test_each_name_has_what_it_refers_to(names):
@@ -56,23 +56,23 @@ def test_each_name_has_what_it_refers_to(names):
         "os": Target("os"),
         "xml": Target("xml"),
         "sax": Target("xml.sax"),
-        "other": Target("package.below.sibling", "name"),
-        "sibling": Target("package.below", "sibling"),
+        "other": Target("scanned.below.sibling", "name"),
+        "sibling": Target("scanned.below", "sibling"),
         "inside": None,
         "Class": None,
         "function": None,
         "value": None,
         "second": None,
-        "alias": Target("package.below.sibling", "name"),
+        "alias": Target("scanned.below.sibling", "name"),
         "deep": Target("os", "path.join"),
         "typed": None,
         "gone": None,
         "lazy": Target("xml.dom"),
         "keras": Target("tf_keras.api._v1.keras.layers"),
-        "set_later": Target("package.below.sibling", "name"),
+        "set_later": Target("scanned.below.sibling", "name"),
         "below.name": Target("xml.sax"),
     }
-    assert found.stars == ["package.top"] and found.public == ["alias", "value"] and found.deleted == {"gone"}
+    assert found.stars == ["scanned.top"] and found.public == ["alias", "value"] and found.deleted == {"gone"}
 
 
 @pytest.mark.parametrize("code", ["globals()['a'] = 1", "globals().update(a=1)", "def __getattr__(name): pass"])
@@ -81,7 +81,7 @@ def test_names_that_a_module_makes_when_it_runs_are_unknown(code, names):
 
 
 def test_names_of_protocol_buffers_and_absent_modules_are_unknown(names):
-    assert not names("a = 1", "a_pb2").known and not installed.names_of("package.below.absent").known
+    assert not names("a = 1", "a_pb2").known and not installed.names_of("scanned.below.absent").known
 
 
 def test_files_are_found_without_importing_their_package():
