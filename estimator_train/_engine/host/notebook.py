@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
+from estimator_train._engine.host.logs import logging_only
+
 # Lines about sessions, checkpoints and configs. Those with losses and metrics are shown, and so are the user's own.
 _BOOKKEEPING = (
     "Using config: ",
@@ -33,7 +35,7 @@ _BOOKKEEPING = (
     "Inference Time : ",
     "Finished evaluation at ",
 )
-# What a progress bar shows, too.
+# Lines whose numbers a progress bar shows, too.
 _PROGRESS = re.compile(r"loss = \S+, step = |global_step/sec: ")
 
 
@@ -75,11 +77,8 @@ def without_progress_lines(hooks: Iterable[Any]) -> Iterator[None]:
         return logger.level != logging.INFO or not _PROGRESS.match(record.getMessage())
 
     logger = logging.getLogger("tensorflow")
-    logger.addFilter(is_shown)
-    try:
+    with logging_only(is_shown):
         yield
-    finally:
-        logger.removeFilter(is_shown)
 
 
 def _shorten_interrupts() -> None:

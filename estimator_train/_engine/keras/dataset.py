@@ -71,7 +71,7 @@ def is_gpu(device: str) -> bool:
 
 
 def _read_onto_gpu(dataset: tf.data.Dataset, device: str) -> tf.distribute.DistributedDataset | tf.data.Dataset:
-    """Has the batches of a model without a strategy read ahead onto its device, as with a strategy, if it is a GPU.
+    """Reads the batches of a model without a strategy ahead onto its device, as a strategy does, if that is a GPU.
 
     Strings, and ragged tensors, which datasets hold as variants, stay on the host.
     """

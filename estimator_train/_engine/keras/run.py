@@ -24,8 +24,8 @@ from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs, tracebacks
 from estimator_train._engine.types import Nest, SessionRunHook
 
-# Of a call by default: far above its cost, and short for whoever presses Ctrl-C. It costs a CPU about 1 ms, and a GPU
-# the time in which it has no kernels.
+# How long a call lasts by default: far longer than what it costs, and short for whoever presses Ctrl-C. A call costs a
+# CPU about 1 ms; a GPU has nothing to do between two calls.
 _SECONDS, _SECONDS_BESIDE_GPU = 0.2, 0.8
 _LONG, _MANY = 1e9, 10**9
 
@@ -74,6 +74,9 @@ class StepRunner:
         in_single_steps = not self._trains or (single and not trains_with_others)
         self._is_called = False
         self._step_seconds = 0.0  # a step's in the last call
+        self._call_seconds = _SECONDS
+        if tf.config.get_visible_devices("GPU"):
+            self._call_seconds = _SECONDS_BESIDE_GPU
         self.returning = threading.Lock()
         with restored:
             self._iterators = [iter(make_dataset())]  # only the current one
@@ -184,9 +187,7 @@ class StepRunner:
         for every, first in logged:
             if every and has_log_lines:
                 counts.append(int(every) - (done - first) % int(every))
-        if not is_automatic:
-            seconds = _LONG
-        else:
-            at_most = _SECONDS_BESIDE_GPU if tf.config.get_visible_devices("GPU") else _SECONDS
-            seconds = max(at_most - self._step_seconds, 0)
+        seconds = _LONG
+        if is_automatic:
+            seconds = max(self._call_seconds - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds

@@ -23,7 +23,6 @@ _NOTES = re.compile(
     rb"|INFO: Created TensorFlow Lite |fully_quantize: "  # what TFLite's interpreter and its quantizer print
 )
 _NO_DRIVER = re.compile(rb".* failed call to cuInit: ")
-_GPUS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the last is the device of WSL
 _UNSEEN = (
     "estimator_train: there is an NVIDIA GPU, but TensorFlow does not see it: the CPU is used. TF_CPP_MIN_LOG_LEVEL=0 "
     'shows what TensorFlow says about it; see "Installing for GPUs" in docs/distribution.md'
@@ -59,7 +58,7 @@ def starting_tensorflow(verbosity="normal"):
         import tensorflow as tf
 
         gpus = tf.config.list_physical_devices("GPU")  # starts the driver
-    if verbosity != "quiet" and has_gpu() and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"):
+    if verbosity != "quiet" and not gpus and _gpu_devices().is_gpu_there():
         print(_UNSEEN, file=sys.stderr, flush=True)
 
 
@@ -71,7 +70,8 @@ def without_notes():
     except OSError:  # it is closed
         yield
         return
-    notes = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-I", "-S", __file__, *["gpu"] * _gpu_devices().is_gpu_there()]
+    notes = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     os.dup2(notes.stdin.fileno(), 2)
     notes.stdin.close()
     try:
@@ -85,14 +85,15 @@ def without_notes():
             notes.wait(timeout=5)
 
 
-def has_gpu():
-    """Returns whether the machine or container has an NVIDIA GPU, even if TensorFlow cannot use it."""
-    return any(map(os.path.exists, _GPUS))
+def _gpu_devices():
+    from estimator_train._engine.host import gpu_devices  # which this file cannot find when it runs as a filter
+
+    return gpu_devices
 
 
-def is_note(line):
+def is_note(line, has_gpu):
     """Returns whether a line (bytes) can be dropped. A driver that cannot be started matters only if there is a GPU."""
-    return bool(_NOTES.match(line) or (_NO_DRIVER.match(line) and not has_gpu()))
+    return bool(_NOTES.match(line) or (_NO_DRIVER.match(line) and not has_gpu))
 
 
 def _pass_on():
@@ -100,7 +101,7 @@ def _pass_on():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # meant for the process that writes the lines
         signal.signal(number, signal.SIG_IGN)
     for line in sys.stdin.buffer:
-        if not is_note(line):
+        if not is_note(line, has_gpu=sys.argv[1:] == ["gpu"]):
             os.write(2, line)
 
 

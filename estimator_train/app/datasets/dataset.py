@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-# Of photographs: the size that pretrained models take.
+# Defaults for photographs, with the image size of pretrained models.
 PHOTOGRAPHS: Mapping[str, Any] = {"default_model": "mobilenet_v2", "image_size": (224, 224)}
 DEFAULT_STEPS = 300
 _FEWEST_EPOCHS = 5

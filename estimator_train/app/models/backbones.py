@@ -42,7 +42,9 @@ def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
     """
     if weights == "none":
         return "none"
-    return {"vgg16": "block4_pool"}.get(name, "all")
+    if name == "vgg16":
+        return "block4_pool"
+    return "all"
 
 
 def check_freeze(name: str, weights: str | os.PathLike[str] | None, freeze: str | int | None) -> None:

@@ -95,7 +95,8 @@ def _optimizer(keras, model, optimization, steps, first_step):
     config = _config(keras, optimizer)
     rate = _learning_rate(keras, config["learning_rate"], optimization, steps)
     if first_step and isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-        rate = _later(keras)(rate, first_step)
+        _, later = _schedules(keras)
+        rate = later(rate, first_step)
     config["learning_rate"] = rate
     if optimization.momentum is not None:
         if "momentum" not in config:
@@ -135,18 +136,29 @@ def _scheduled(keras, rate, optimization, steps):
         falling = schedules.PiecewiseConstantDecay([steps // 2, 3 * steps // 4], [rate, rate / 10, rate / 100])
         if not warmup:
             return falling
-        return _linear_warmup(keras)(falling, warmup)
+        linear_warmup, _ = _schedules(keras)
+        return linear_warmup(falling, warmup)
     if not warmup:
         return rate
     return schedules.PolynomialDecay(0.0, warmup, rate)
 
 
 @functools.cache
-def _linear_warmup(keras):
-    """Returns the warm-up schedule class for this version of Keras; tf_keras and Keras 3 have separate base classes."""
+def _schedules(keras):
+    """Returns the classes LinearWarmup and Later for this version of Keras; both have a base class of their own."""
+
+    class OfSchedule(keras.optimizers.schedules.LearningRateSchedule):
+        """Changes another `schedule`."""
+
+        def get_config(self):
+            return {**vars(self), "schedule": keras.optimizers.schedules.serialize(self.schedule)}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
 
     @keras.saving.register_keras_serializable("estimator_train")
-    class LinearWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    class LinearWarmup(OfSchedule):
         """The rates of `schedule`, scaled to rise linearly from 0 during the first `warmup_steps`."""
 
         def __init__(self, schedule, warmup_steps):
@@ -157,23 +169,8 @@ def _linear_warmup(keras):
             risen = tf.cast(step, tf.float32) / self.warmup_steps
             return self.schedule(step) * tf.minimum(risen, 1.0)
 
-        def get_config(self):
-            schedule = keras.optimizers.schedules.serialize(self.schedule)
-            return {"schedule": schedule, "warmup_steps": self.warmup_steps}
-
-        @classmethod
-        def from_config(cls, config):
-            return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
-
-    return LinearWarmup
-
-
-@functools.cache
-def _later(keras):
-    """Returns the class of schedules that begin at a later step, as `_linear_warmup` does."""
-
     @keras.saving.register_keras_serializable("estimator_train")
-    class Later(keras.optimizers.schedules.LearningRateSchedule):
+    class Later(OfSchedule):
         """The rates of `schedule`, which is at its first step at `first_step`."""
 
         def __init__(self, schedule, first_step):
@@ -183,15 +180,7 @@ def _later(keras):
         def __call__(self, step):
             return self.schedule(tf.maximum(tf.cast(step, tf.int64) - self.first_step, 0))
 
-        def get_config(self):
-            schedule = keras.optimizers.schedules.serialize(self.schedule)
-            return {"schedule": schedule, "first_step": self.first_step}
-
-        @classmethod
-        def from_config(cls, config):
-            return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
-
-    return Later
+    return LinearWarmup, Later
 
 
 def _smoothed(keras, loss, label_smoothing):

@@ -14,7 +14,7 @@ from estimator_train._engine.input_fns.protocols import on_host_and_device, with
 
 _MUCH = 0.1  # fraction of the time
 
-# What to change, by flag.
+# Advice by the flag that it names.
 _FOR_INPUT = {
     "--cache": "--cache memory or --cache FOLDER, which decode the images once",
     "--fast": "--fast, if the files are much larger than --image-size",

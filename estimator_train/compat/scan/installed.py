@@ -14,7 +14,7 @@ from estimator_train.compat.scan.private_tensorflow import keras_module
 
 
 class Target(NamedTuple):
-    """What a name in a module refers to: the module `module`, or `name` in it, such as "compat.v1"."""
+    """The module that a name refers to, or the name in that module, such as "compat.v1"."""
 
     module: str
     name: str = ""

@@ -31,7 +31,7 @@ class Reference(NamedTuple):
 
 
 class Value:
-    """What is found and is no module, such as a class: its attributes are not looked up."""
+    """Stands for anything but a module, such as a class, whose attributes are not looked up."""
 
 
 class Merged(NamedTuple):

@@ -45,7 +45,7 @@ def uses_in(parts: Iterable[ast.Module]) -> list[Use]:
 
 
 class _Place(NamedTuple):
-    """Where a statement stands: in which part, in a branch, in a `try` that catches the error of an absent name."""
+    """The place of a statement: its part, and whether a branch or a `try` that catches an absent name surrounds it."""
 
     part: int
     in_branch: bool = False

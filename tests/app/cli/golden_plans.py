@@ -94,7 +94,7 @@ def print_plans() -> None:
         _write_files(Path(here))
         with (
             mock.patch.object(dataset_run, "show", _showing_settings(dataset_run.show)),
-            mock.patch.object(dataset_run, "has_gpu", lambda: True),
+            mock.patch.object(dataset_run, "is_gpu_there", lambda: True),
         ):
             for line in LINES:
                 print(f"$ estimator_train {line}")

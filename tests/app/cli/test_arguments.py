@@ -364,7 +364,8 @@ WRONG = [
     (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give the folder of a run"),
     (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
     (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
-    (["scan", "nowhere"], "nowhere: there is no such folder; give one with Python files or notebooks"),
+    (["scan", "nowhere"], "nowhere: there is no such folder; give a folder with Python files or notebooks"),
+    (["scan", "data.py"], "data.py: it is a file; give a folder with Python files or notebooks"),
     (["scan", "empty"], "empty: there are no Python files or notebooks"),
     (["memory"], "give --dataset NAME, or --model NAME and --image-size"),
     (["memory", "--model", "vgg16"], "--model needs --image-size, or a --dataset to take it from"),
@@ -419,7 +420,7 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(answers, arguments, messag
 @pytest.fixture
 def plan(command, tmp_path, monkeypatch):
     """Runs with --dry-run; returns the plan as {fact: text}."""
-    monkeypatch.setattr(dataset_run, "has_gpu", lambda: True)
+    monkeypatch.setattr(dataset_run, "is_gpu_there", lambda: True)
 
     def plan(*flags):
         before = sorted(tmp_path.rglob("*"))
@@ -432,7 +433,7 @@ def plan(command, tmp_path, monkeypatch):
 
 
 def test_a_dry_run_for_gpus_that_are_not_there_says_so(command, monkeypatch):
-    monkeypatch.setattr(dataset_run, "has_gpu", lambda: False)
+    monkeypatch.setattr(dataset_run, "is_gpu_there", lambda: False)
     code, _, errors = command("--gpus", "2", "--dry-run")
     line = "estimator_train: --gpus 2: this machine has no NVIDIA GPU; --replicas 2 trains on the CPU instead\n"
     assert (code, errors) == (2, line)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from estimator_train._engine.host import gpu_devices
 from estimator_train.app.cli import startup
 from estimator_train.app.cli.startup import without_notes
 
@@ -37,14 +38,13 @@ def test_errors_come_through_in_order_and_notes_do_not(capfd):
 
 
 @pytest.mark.parametrize("has_gpu", [False, True])
-def test_a_driver_that_does_not_start_is_an_error_only_with_a_gpu(has_gpu, monkeypatch, tmp_path):
-    monkeypatch.setattr(startup, "_GPUS", [str(tmp_path if has_gpu else tmp_path / "absent")])
-    assert startup.is_note(NO_DRIVER.encode()) is not has_gpu
+def test_a_driver_that_does_not_start_is_an_error_only_with_a_gpu(has_gpu):
+    assert startup.is_note(NO_DRIVER.encode(), has_gpu) is not has_gpu
 
 
 @pytest.mark.parametrize(("hidden_by", "lines"), [("0,1", 1), ("-1", 0), ("", 0)])
 def test_a_gpu_that_tensorflow_does_not_see_is_reported_unless_hidden(hidden_by, lines, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(startup, "_GPUS", [str(tmp_path)])
+    monkeypatch.setattr(gpu_devices, "_DEVICES", [str(tmp_path)])
     config = SimpleNamespace(list_physical_devices=lambda kind: [])
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden_by)

@@ -1,4 +1,4 @@
-"""What the fields of the table say about flags: values in the plan, and the lines that they get there."""
+"""The fields of the table describe flags: the value of each in the plan, and the line in which it stands."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What scan says of a name, from files, against what importing it gives."""
+"""Scan finds in files the names that an import finds, and no others."""
 
 import json
 from pathlib import Path

@@ -175,7 +175,7 @@ def _diagnosis(timing, run):
     """Returns what limits the training in the directory `run`."""
     with starting_tensorflow():
         from estimator_train.app.cli.run.build import build_train_input_fn
-        from estimator_train.app.cli.run.training import diagnosis
+        from estimator_train.app.cli.run.result import diagnosis
 
     settings, training = load_settings(run), load_training(run)
     data = settings.open_data()

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from estimator_train._engine.host import launchers
 from estimator_train._engine.host.cluster_task import this_task
+from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment
@@ -24,7 +25,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
-from estimator_train.app.cli.startup import has_gpu, starting_tensorflow, verbosity_of
+from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
 from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, saying_data_may_have_moved
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
@@ -168,7 +169,7 @@ def show(run: Run) -> None:
 def check_devices(run: Run) -> None:
     """Says in a dry run, which does not start TensorFlow, that there are no GPUs; training counts them itself."""
     gpus = run.training.gpus
-    if gpus and run.task.is_alone and not has_gpu():
+    if gpus and run.task.is_alone and not is_gpu_there():
         raise click.ClickException(
             f"--gpus {gpus}: this machine has no NVIDIA GPU; --replicas {gpus} trains on the CPU instead"
         )

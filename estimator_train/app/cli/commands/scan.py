@@ -24,6 +24,7 @@ _PHRASES = {
     "not_python_3": "not Python 3",
     "not_read": "not read",
 }
+_HINTS = {"tf1": ", run with estimator_train run --tf1 SCRIPT; --json names them all"}
 _SHOWN_LINES = 5
 
 
@@ -38,7 +39,10 @@ def scan(folder, as_json):
     change or is absent, else 1.
     """
     if not os.path.isdir(folder):
-        raise click.ClickException(f"{folder}: there is no such folder; give one with Python files or notebooks")
+        problem = "there is no such folder"
+        if os.path.exists(folder):
+            problem = "it is a file"
+        raise click.ClickException(f"{folder}: {problem}; give a folder with Python files or notebooks")
     from estimator_train.compat import scan
 
     files = scan.scan(folder)
@@ -54,7 +58,7 @@ def scan(folder, as_json):
             _show(file)
         click.echo(f"{verdicts.total()} names in {len(files)} files")
         for key, count in {**verdicts, **problems}.items():
-            click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}")
+            click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}{_HINTS.get(key, '')}")
     return int(bool(problems or verdicts["change"] or verdicts["absent"]))
 
 

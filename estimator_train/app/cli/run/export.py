@@ -18,6 +18,7 @@ from estimator_train._engine.checkpoints import leftovers, object_based
 from estimator_train._engine.distribution.replica_input import call_input_fn
 from estimator_train._engine.host import files
 from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors, run_errors
@@ -49,17 +50,8 @@ MOST_LOST = 0.02  # of accuracy, F1 or R², before a line warns
 @contextlib.contextmanager
 def without_lines_of_libraries():
     """Hides what TensorFlow and its converters print about their own work in the block."""
-
-    def is_news(record):
-        return " is deprecated " not in record.getMessage()
-
-    logger = tf.get_logger()
-    logger.addFilter(is_news)
-    try:
-        with without_notes():
-            yield
-    finally:
-        logger.removeFilter(is_news)
+    with logging_only(lambda record: " is deprecated " not in record.getMessage()), without_notes():
+        yield
 
 
 def export_saved_model(settings, model_dir, checkpoint, out):
@@ -71,10 +63,11 @@ def export_saved_model(settings, model_dir, checkpoint, out):
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     receiver_fn = _receiver_fn(settings, _image_receiver_fn)
     with run_errors(), tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
-        about = {name: Path(folder, name) for name in _about(settings)}
-        for name, path in about.items():
-            path.write_text(_about(settings)[name], encoding="utf-8")
-        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, about, checkpoint_path=checkpoint))
+        extra = {}
+        for name, text in _about(settings).items():
+            extra[name] = Path(folder, name)
+            extra[name].write_text(text, encoding="utf-8")
+        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, extra, checkpoint_path=checkpoint))
 
 
 def _about(settings):

@@ -19,10 +19,11 @@ from estimator_train import distribution
 from estimator_train._engine import checkpoints
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.host.full_disk import explaining_full_disk
+from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
+from estimator_train.app.cli.messages import as_typed, metrics_line, stopped_line
 from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.build import (
@@ -37,14 +38,13 @@ from estimator_train.app.cli.run.build import (
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
+from estimator_train.app.cli.run.result import Result, say_result, unmonitored
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
-from estimator_train.app.datasets.dataset import DEFAULT_STEPS
-from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.runs import run_file
-from estimator_train.app.runs.monitor import METRICS, Monitor
+from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
@@ -56,7 +56,6 @@ from estimator_train.hooks.early_stopping import (
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
-_WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 _STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 
@@ -110,7 +109,7 @@ def run_training(run: Run) -> int:
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     result = report = None
     with (
-        _without_line_of_plan(),
+        logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
         run_errors(not_for(run.settings, run.training, run.data)),
         naming_all_damaged_images(run.settings, run.data),
         contextlib.suppress(Stopped),
@@ -129,7 +128,7 @@ def run_training(run: Run) -> int:
         _say_stopped(job, stop.received)
         return 128 + stop.received
     if result is not None:
-        _say_result(job, result, timing.summary(), report)
+        say_result(result, run, timing.summary(), report, job.input_fns[0], job.say)
     return 0
 
 
@@ -248,21 +247,6 @@ def _ending_together(strategy):
             synchronous.summing(strategy)(0)
 
 
-@contextlib.contextmanager
-def _without_line_of_plan():
-    """Hides the library's line on the examples that a step takes, which the plan has shown."""
-
-    def is_news(record):
-        return not hasattr(record, "examples_of_step")
-
-    logger = tf.get_logger()
-    logger.addFilter(is_news)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_news)
-
-
 def _loggers(run):
     if run.task.is_chief:
         return opened_loggers(run)
@@ -355,7 +339,7 @@ def _early_stopping(training, estimator):
 
 
 def _evaluate(job, metrics, stop, loggers):
-    """Returns the `_Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
+    """Returns the `Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
     run, last = job.run, job.estimator.latest_checkpoint()
     best = name = None
     if run.training.keep_best and run.task.is_alone:
@@ -365,7 +349,7 @@ def _evaluate(job, metrics, stop, loggers):
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
     if is_final and metrics["global_step"] == checkpoints.read_global_step(checkpoint):
-        return _Result(checkpoint, metrics, step, best)
+        return Result(checkpoint, metrics, step, best)
     stop.check()
     if run.training.evaluate_every:  # otherwise it is a point of the curves
         name = "final"
@@ -379,7 +363,7 @@ def _evaluate(job, metrics, stop, loggers):
             logger.log_evaluation(metrics | {"global_step": step}, prefix=f"{name}_")
         else:
             logger.log_evaluation(metrics)
-    return _Result(checkpoint, metrics, step, best)
+    return Result(checkpoint, metrics, step, best)
 
 
 def _write_report(job, result, loggers):
@@ -394,80 +378,6 @@ def _say_stopped(job, number):
     if job.run.task.is_chief:
         model_dir = job.run.model_dir
         click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
-
-
-def _say_result(job, result, timing, report):
-    """Prints how fast the training was, why it ended early, where the report is, and the metrics."""
-    run, training, step = job.run, job.run.training, result.last_step
-    monitor = Monitor.of(training.monitor)
-    job.say(timing_lines(timing, run.model_dir, step))
-    if timing["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
-        job.say(on_terminal([diagnosis(timing, run.settings, training, run.data, job.input_fns[0])]))
-    if training.early_stopping and run.data and step < run.last_step:  # a dataset is endless, so it stopped early
-        fall = {"min": "fall", "max": "rise"}[monitor.direction]
-        job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
-    if too_short := _too_short(run, result):
-        job.say(on_terminal([too_short]))
-    job.say(f"the report is {report}")
-    if result.kept:
-        job.say(_kept_line(run, result.kept, monitor.metric))
-    checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
-    click.secho(metrics_line(checkpoint, result.metrics, _unmonitored(run)), bold=True)
-
-
-def _kept_line(run, checkpoint, metric):
-    value = f"{run_file.metrics_of_best(checkpoint)[metric]:.4f}"
-    if run.validation_examples:
-        value += f" on the {run.validation_examples} validation images"
-    return (
-        f"the best checkpoint is kept as {checkpoint}, with the {metric} {value}; evaluate, predict and export use it, "
-        "or the last one with --checkpoint latest"
-    )
-
-
-def _too_short(run, result):
-    """Says that a short run has not learned its classes yet; None if it has, or if it was not short."""
-    counts, accuracy = run.data and run.data.class_counts(), result.metrics.get("accuracy")
-    if not counts or accuracy is None or result.last_step >= DEFAULT_STEPS:
-        return None
-    by_guessing = max(counts["eval"].values()) / run.data.eval_examples
-    if accuracy - by_guessing > 1 - accuracy:
-        return None
-    epochs = math.ceil(DEFAULT_STEPS / run.steps_per_epoch)
-    return (
-        f"{result.last_step} steps are too few to judge this model: its accuracy of {accuracy:.4f} is nearer to the "
-        f"{by_guessing:.4f} of always answering one class than to 1; give --epochs {epochs}, some {DEFAULT_STEPS} steps"
-    )
-
-
-def _unmonitored(run):
-    """Returns the metrics that evaluations add to the model's own, except the monitored one."""
-    monitored = Monitor.of(run.training.monitor).metric
-    return [name for name in METRICS[run.settings.task] if name != monitored]
-
-
-def diagnosis(timing, settings, training, data, input_fn):
-    """Says what limits training, from its `TimingHook.summary()`; see `report.diagnosis`."""
-    ceiling = None
-    if training.cache != "features":
-        ceiling = input_ceiling(input_fn)
-    return diagnose(timing, ceiling, turned=not_for(settings, training, data))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Result:
-    """The result of a run.
-
-    Attributes:
-      checkpoint: path prefix of the checkpoint with these metrics.
-      last_step: global step of the last checkpoint.
-      kept: the checkpoint that --keep-best keeps, or None.
-    """
-
-    checkpoint: str
-    metrics: dict[str, Any]
-    last_step: int
-    kept: str | None
 
 
 class _Recorder(Exporter):
@@ -516,7 +426,7 @@ class _Recorder(Exporter):
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 checkpoint = as_typed(self._run.model_dir, checkpoint_path)
-                self._say(metrics_line(checkpoint, eval_result, _unmonitored(self._run)))
+                self._say(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
 
 
 def _say_nothing(line):

@@ -36,7 +36,8 @@ def test_a_folder_whose_names_all_work_has_exit_code_0(run):
     assert run(WORKING) == (
         0,
         "b.py\n  tf.Session (line 2): works under --tf1\n\n"
-        "4 names in 2 files\n  works as it is: 3\n  works under --tf1: 1\n",
+        "4 names in 2 files\n  works as it is: 3\n"
+        "  works under --tf1: 1, run with estimator_train run --tf1 SCRIPT; --json names them all\n",
     )
 
 

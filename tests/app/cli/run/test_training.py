@@ -8,7 +8,7 @@ import pytest
 
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets, models
-from estimator_train.app.cli.run.training import _Result, _too_short, diagnosis, run_training
+from estimator_train.app.cli.run.training import run_training
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.stored_settings import load_settings, load_training
 from estimator_train.app.cli.training_run import Run
@@ -50,15 +50,6 @@ def test_a_run_is_described_trained_evaluated_reported_and_continued(run, tmp_pa
     assert f"{run.model_dir} is already trained to step 3" in capsys.readouterr().out
 
 
-def test_a_run_that_was_too_short_to_judge_says_so(run):
-    short, learned = (_Result("model.ckpt-2", {"accuracy": accuracy}, 2, None) for accuracy in (0.5, 0.8))
-    assert _too_short(run, short) == (
-        "2 steps are too few to judge this model: its accuracy of 0.5000 is nearer to the 0.5000 of always answering "
-        "one class than to 1; give --epochs 100, some 300 steps"
-    )
-    assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
-
-
 def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
     patient = changed(run, max_steps=9, evaluate_every=1, early_stopping=1, keep_best=True, monitor="accuracy:min")
     assert run_training(patient) == 0
@@ -66,11 +57,3 @@ def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
     assert "the accuracy did not fall in 1 evaluations" in output
     assert f"the best checkpoint is kept as {run.model_dir}/export/best_checkpoint/model.ckpt-" in output
     assert output.count("evaluated ") > 1
-
-
-def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
-    timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "seconds": 20.0}
-    timing |= {"checkpoint_seconds": 0.0, "evaluation_seconds": 0.0}
-    input_fn = run.data.eval_input_fn(image_size=(24, 32), batch_size=1)
-    said = diagnosis(timing, run.settings, Training(), run.data, input_fn)
-    assert said.endswith("Try: a larger --batch-size.")  # small_cnn has no frozen layers, and there is no GPU

@@ -1,0 +1,34 @@
+"""The last lines of a training judge it, and give advice that the run can follow."""
+
+import dataclasses
+
+import pytest
+
+from estimator_train._engine.host.cluster_task import ClusterTask
+from estimator_train.app import datasets
+from estimator_train.app.cli.run.result import Result, _too_short, diagnosis
+from estimator_train.app.cli.settings import Training
+from estimator_train.app.cli.training_run import Run
+
+
+@pytest.fixture
+def run(settings, tmp_path):
+    data = datasets.open_dataset("images", settings.data_dir)
+    return Run(settings, Training(max_steps=2), data, str(tmp_path / "run"), ClusterTask(), "normal", False, {})
+
+
+def test_a_run_that_was_too_short_to_judge_says_so(run):
+    short, learned = (Result("model.ckpt-2", {"accuracy": accuracy}, 2, None) for accuracy in (0.5, 0.8))
+    assert _too_short(run, short) == (
+        "2 steps are too few to judge this model: its accuracy of 0.5000 is nearer to the 0.5000 of always answering "
+        "one class than to 1; give --epochs 100, some 300 steps"
+    )
+    assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
+
+
+def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
+    timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "seconds": 20.0}
+    timing |= {"checkpoint_seconds": 0.0, "evaluation_seconds": 0.0}
+    input_fn = run.data.eval_input_fn(image_size=(24, 32), batch_size=1)
+    said = diagnosis(timing, run.settings, Training(), run.data, input_fn)
+    assert said.endswith("Try: a larger --batch-size.")  # small_cnn has no frozen layers, and there is no GPU
