@@ -24,7 +24,7 @@ class Verification(NamedTuple):
     """
 
     versions: tuple[str, str]
-    runs: tuple[Run, Run]
+    runs: Sequence[Run]
     comparison: Comparison
     not_compared: list[str]
 
@@ -35,7 +35,7 @@ def verify(
     *,
     python: str,
     directory: str | os.PathLike[str],
-    tf1: bool = False,
+    flags: Sequence[str] = (),
     files: Sequence[str] = (),
     time_limit: float | None = None,
     same_initial_values: bool = False,
@@ -44,7 +44,7 @@ def verify(
 
     Args:
       directory: a folder for the directories of the runs, which are called `old` and `new`.
-      tf1: whether it is run with --tf1.
+      flags: those of `estimator_train run`.
       files: paths below the current directory that the script reads; each run gets copies.
       time_limit: the seconds that a run may take.
       same_initial_values: whether trainings start from the first checkpoints of the old run.
@@ -60,16 +60,15 @@ def verify(
         _copy(file, new)
     first_checkpoints = old.with_name("first_checkpoints")
     environment = os.environ | {side.FIRST_CHECKPOINTS: str(first_checkpoints)}
-    old_run = run(python, program, old, time_limit=time_limit, environment=environment)
-    if old_run.code:
-        raise NotVerifiedError(f"{script} fails with TensorFlow {versions[0]}: {old_run.last_line}")
+    runs = [run(python, program, old, time_limit=time_limit, environment=environment)]
+    if runs[0].code:
+        raise NotVerifiedError(f"{script} fails with TensorFlow {versions[0]}: {runs[0].last_line}")
     if same_initial_values and not first_checkpoints.exists():
         raise NotVerifiedError(f"{script} saves no initial values with TensorFlow {versions[0]}")
     if same_initial_values:
         shutil.copytree(first_checkpoints, new, dirs_exist_ok=True)
-    flags = ["--tf1"] if tf1 else []
-    new_run = run(sys.executable, ["-m", "estimator_train", "run", *flags, *program], new, time_limit=time_limit)
-    return Verification(versions, (old_run, new_run), *compare_runs(old_run, new_run))
+    runs.append(run(sys.executable, ["-m", "estimator_train", "run", *flags, *program], new, time_limit=time_limit))
+    return Verification(versions, runs, *compare_runs(*runs))
 
 
 def compare_runs(old: Run, new: Run) -> tuple[Comparison, list[str]]:

@@ -61,7 +61,7 @@ def _compared(name: Hashable, old: np.ndarray, new: np.ndarray) -> Compared:
         return Compared(name, 0, "", "", 0.0)
     differences = _differences(old, new)
     worst = np.unravel_index(np.argmax(differences), differences.shape)
-    return Compared(name, old.size, old[worst].item(), new[worst].item(), float(differences[worst]))
+    return Compared(name, old.size, old.item(worst), new.item(worst), float(differences[worst]))
 
 
 def _differences(old: np.ndarray, new: np.ndarray) -> np.ndarray:

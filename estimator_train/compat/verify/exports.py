@@ -28,7 +28,7 @@ def predictions(export: Path) -> tuple[dict[str, np.ndarray], list[str]]:
         for name, signature in sorted(signatures.items()):
             if not signature.inputs:  # it initializes variables
                 continue
-            fetches = {f"{name}: {key}": info.name for key, info in signature.outputs.items()}
+            fetches = {f"{name}: {key}": info.name for key, info in sorted(signature.outputs.items())}
             try:
                 feed = {info.name: _drawn(key, info, graph) for key, info in signature.inputs.items()}
                 outputs |= session.run(fetches, feed)

@@ -19,6 +19,7 @@ _SPEED = re.compile(r"(?:/|_per_)sec(?:ond)?$")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 _TIME = re.compile(r"\b(?:time|seconds?|secs?|minutes?|hours?)\b|/s(?:ec)?\b|\d ?(?:s|ms|us)\b|\d:\d\d", re.IGNORECASE)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
+_NUMPY_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # as NumPy 2 shows what NumPy 1 shows as the number alone
 _LOGGED_EVALUATION = re.compile(r"Saving dict for global step .*")
 
 _Results: TypeAlias = Iterator[tuple["Name", Any]]
@@ -40,7 +41,7 @@ def results_of(run: Run) -> tuple[dict[Name, Any], list[str]]:
     """Returns the results by name, in the order of their steps, and a line for each kind that cannot be compared."""
     left_out: Counter[str] = Counter()
     found = [*_checkpoints(run), *_events(run, left_out), *_exports(run, left_out), *_printed(run, left_out)]
-    found.append((Name("exit", "", "code"), run.code))
+    found.append((Name("exit", "code", "of the script"), run.code))
     found.sort(key=lambda item: math.inf if item[0].step is None else item[0].step)
     return dict(found), [f"{what} ({count})" for what, count in left_out.items()]
 
@@ -87,7 +88,8 @@ def _printed(run: Run, left_out: Counter[str]) -> _Results:
     """
     texts: Counter[str] = Counter()
     for line in [*run.output.splitlines(), *_LOGGED_EVALUATION.findall(run.errors)]:
-        line = _ADDRESS.sub("0x", line.replace(str(run.directory), ".")).strip()
+        line = _ADDRESS.sub("...", line.replace(str(run.directory), "."))
+        line = _NUMPY_SCALAR.sub(r"\1", line).strip()
         numbers = list(map(float, _NUMBER.findall(line)))
         if numbers and _TIME.search(line):
             left_out["printed lines with times"] += 1

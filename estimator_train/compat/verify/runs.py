@@ -65,16 +65,23 @@ def run(
             stderr=stderr,
             start_new_session=True,
         )
-        try:
-            code = process.wait(time_limit)
-        except subprocess.TimeoutExpired as error:
-            raise NotVerifiedError(f"{program[0]} has not ended after {time_limit:g} seconds with {python}") from error
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # none is left
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        code = _exit_code(process, time_limit)
     seconds = time.perf_counter() - start
+    if code is None:
+        raise NotVerifiedError(f"{program[0]} has not ended after {time_limit:g} seconds with {python}")
     return Run(directory, output.read_text(errors="replace"), errors.read_text(errors="replace"), code, seconds)
+
+
+def _exit_code(process: subprocess.Popen[bytes], time_limit: float | None) -> int | None:
+    """Waits for a process, and kills what it has started; returns None if it has not ended itself by then."""
+    try:
+        return process.wait(time_limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # none is left
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def tensorflow_version(python: str) -> str:

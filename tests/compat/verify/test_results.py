@@ -21,6 +21,7 @@ def results(tmp_path):
 
 
 def save(path, step=None, **values):
+    path.parent.mkdir(parents=True)
     with tf.Graph().as_default(), v1.Session() as session:
         for name, value in values.items():
             v1.get_variable(name, initializer=tf.constant(value))
@@ -37,7 +38,7 @@ def test_checkpoints_anywhere_below_are_found_by_variable_and_step(results, tmp_
         Name("checkpoint", "tmp/tmp0/model.ckpt", "weight", 5),
         Name("checkpoint", "model/model.ckpt", "weight", 20),
         Name("checkpoint", "initial/weights", "weight"),
-        Name("exit", "", "code"),
+        Name("exit", "code", "of the script"),
     ]
     np.testing.assert_equal(list(found.values()), [3.0, np.array([1.0, 2.0]), 4.0, 0])
     assert left_out == []
@@ -53,7 +54,7 @@ def test_scalars_of_events_are_found_but_speeds_are_left_out(results, tmp_path):
     assert found == {
         Name("event", "model/eval", "loss", 1): 0.5,
         Name("event", "model/eval", "loss", 2): 0.25,
-        Name("exit", "", "code"): 0,
+        Name("exit", "code", "of the script"): 0,
     }
     assert left_out == ["global_step/sec in event files (1)"]
 
@@ -74,6 +75,7 @@ step 4: loss = -1.5e-3, inf
 <Estimator object at 0x7f12ab>
 3.5 seconds
 dense_1 of float32
+{'loss': np.float32(0.25), 'global_step': np.int64(5)}
 """
 
 
@@ -84,9 +86,10 @@ def test_printed_lines_are_their_text_and_the_numbers_in_it(results):
         {
             Name("printed", "1", "step #: loss = #, #"): [3.0, 0.5, np.nan],
             Name("printed", "2", "step #: loss = #, #"): [4.0, -0.0015, np.inf],
-            Name("printed", "1", "<Estimator object at 0x>"): [],
+            Name("printed", "1", "<Estimator object at ...>"): [],
             Name("printed", "1", "dense_1 of float32"): [],
-            Name("exit", "", "code"): 3,
+            Name("printed", "1", "{'loss': #, 'global_step': #}"): [0.25, 5],
+            Name("exit", "code", "of the script"): 3,
         },
     )
     assert left_out == ["printed lines with times (1)"]

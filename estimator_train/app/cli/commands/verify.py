@@ -35,7 +35,7 @@ _LONGEST_NAME = 80
 @click.option("--time-limit", type=Number("SECONDS", positive=True), help="Stop a run that takes longer.")
 @click.option("--tolerance", type=Number("SHARE"), default=1e-5, show_default=True, help="Difference to allow.")
 @click.option("--out", type=Directory(), help="Keep the files of both runs in this new folder.")
-def verify(script, arguments, python215, tolerance, out, **settings):
+def verify(script, arguments, python215, tf1, tolerance, out, **settings):
     """Compare what SCRIPT does on today's TensorFlow with what it did on an old one.
 
     It runs with the old Python and then by estimator_train run, each time in a directory of its own. Checkpoints,
@@ -54,15 +54,28 @@ def verify(script, arguments, python215, tolerance, out, **settings):
         with starting_tensorflow():
             from estimator_train.compat import verify
         with one_line_errors():
-            result = verify.verify(script, arguments, python=os.path.abspath(python), directory=directory, **settings)
+            settings |= {"python": os.path.abspath(python), "directory": directory, "flags": ["--tf1"] * tf1}
+            result = verify.verify(script, arguments, **settings)
     return _show(result, tolerance)
 
 
 def _show(result, tolerance):
     """Prints a verification, and returns the exit code."""
-    comparison, versions = result.comparison, result.versions
-    for version, run in zip(versions, result.runs, strict=True):
+    for version, run in zip(result.versions, result.runs, strict=True):
         click.echo(f"TensorFlow {version}: {run.seconds:.1f} s")
+    _show_comparison(result.comparison, result.versions, tolerance)
+    if result.runs[1].code:
+        click.echo(f"\nthe script fails with TensorFlow {result.versions[1]}: {printable(result.runs[1].last_line)}")
+    if result.not_compared:
+        click.echo(f"\nnot compared: {printable('; '.join(result.not_compared))}")
+    if result.comparison.largest > tolerance:
+        click.echo("\ndifferent")
+        return 1
+    click.echo(f"\nequal up to {result.comparison.largest:.1e}")
+    return 0
+
+
+def _show_comparison(comparison, versions, tolerance):
     kinds = defaultdict(list)
     for each in comparison.compared:
         kinds[each.name.kind].append(each)
@@ -71,13 +84,6 @@ def _show(result, tolerance):
     _table(list(map(_different, different)), "different, the first one first", "step", *versions, "difference")
     for version, names in zip(versions, (comparison.only_old, comparison.only_new), strict=True):
         _table([(_shown(name), name.step) for name in names], f"only on TensorFlow {version}", "step")
-    if result.not_compared:
-        click.echo(f"\nnot compared: {printable('; '.join(result.not_compared))}")
-    if comparison.largest > tolerance:
-        click.echo("\ndifferent")
-        return 1
-    click.echo(f"\nequal up to {comparison.largest:.1e}")
-    return 0
 
 
 def _table(rows, *headers):

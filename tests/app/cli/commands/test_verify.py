@@ -18,12 +18,12 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").touch()
 
-    def run(old, new, *flags, not_compared=()):
+    def run(old, new, *flags, not_compared=(), errors=""):
         given = {}
 
         def verified(script, arguments, **settings):
             given.update(settings, arguments=arguments)
-            runs = Run(tmp_path, "", "", 0, 1.25), Run(tmp_path, "", "", 0, 2.0)
+            runs = Run(tmp_path, "", "", 0, 1.25), Run(tmp_path, "", errors, int(bool(errors)), 2.0)
             return verify.Verification(("2.15.1", "2.21.0"), runs, verify.compare(old, new), list(not_compared))
 
         monkeypatch.setattr(verify, "verify", verified)
@@ -48,11 +48,11 @@ def test_equal_results_have_exit_code_0(run):
 TensorFlow 2.15.1: 1.2 s
 TensorFlow 2.21.0: 2.0 s
 
-compared      values  steps     largest difference
+compared    values    steps     largest difference
 ----------  --------  --------  --------------------
-event              1  10 to 10  1.0e-06
-checkpoint         4  20 to 30  0.0e+00
-printed            1            0.0e+00
+event       1         10 to 10  1.0e-06
+checkpoint  4         20 to 30  0.0e+00
+printed     1                   0.0e+00
 
 not compared: a speed (2); a time (1)
 
@@ -64,10 +64,10 @@ equal up to 1.0e-06
 def test_differences_are_listed_in_the_order_of_their_steps(run):
     code, output, _ = run({LOSS: 0.5, WEIGHT: [1.0, 2.0], PRINTED: [1]}, {LOSS: 0.5, WEIGHT: [1.0, 3.0], PRINTED: [2]})
     assert code == 1 and output.endswith("""
-different, the first one first        step    2.15.1    2.21.0    difference
-------------------------------------  ------  --------  --------  ------------
-checkpoint model/model.ckpt: weight   20      2         3         5.0e-01
-printed 1: accuracy #                         1         2         1.0e+00
+different, the first one first       step    2.15.1    2.21.0    difference
+-----------------------------------  ------  --------  --------  ------------
+checkpoint model/model.ckpt: weight  20      2         3         5.0e-01
+printed 1: accuracy #                        1         2         1.0e+00
 
 different
 """)
@@ -76,9 +76,9 @@ different
 def test_what_only_one_side_has_is_a_difference(run):
     code, output, _ = run({LOSS: 0.5, WEIGHT: 1.0}, {LOSS: 0.5, PRINTED: [1]})
     assert code == 1 and output.endswith("""
-only on TensorFlow 2.15.1              step
+only on TensorFlow 2.15.1            step
 -----------------------------------  ------
-checkpoint model/model.ckpt: weight      20
+checkpoint model/model.ckpt: weight  20
 
 only on TensorFlow 2.21.0    step
 ---------------------------  ------
@@ -94,6 +94,13 @@ def test_a_table_shows_its_first_rows_and_the_number_of_the_others(run):
     assert output.count("event model: loss") == 10 and "\nand 2 more\n" in output
 
 
+def test_an_error_on_the_new_side_is_shown(run):
+    code_of_script = Name("exit", "code", "of the script")
+    code, output, _ = run({code_of_script: 0}, {code_of_script: 1}, errors="Traceback\nValueError: no such layer\n")
+    assert code == 1 and "\nthe script fails with TensorFlow 2.21.0: ValueError: no such layer\n" in output
+    assert "\nexit code: of the script" in output
+
+
 def test_a_tolerance_allows_differences(run):
     assert [run({LOSS: 0.5}, {LOSS: 0.6}, *flags)[0] for flags in ([], ["--tolerance", "0.2"])] == [1, 0]
 
@@ -102,7 +109,7 @@ def test_flags_and_the_arguments_of_the_script_arrive(run):
     flags = ["--tf1", "--same-initial-values", "--file", "a", "--file", "b", "--time-limit", "9", "--out", "runs"]
     given = run({}, {}, *flags, "--", "--steps", "3")[2]
     assert given == {
-        "arguments": ("--steps", "3"), "python": sys.executable, "directory": "runs", "tf1": True,
+        "arguments": ("--steps", "3"), "python": sys.executable, "directory": "runs", "flags": ["--tf1"],
         "same_initial_values": True, "files": ("a", "b"), "time_limit": 9.0,
     }  # fmt: skip
 
