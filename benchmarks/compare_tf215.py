@@ -79,7 +79,7 @@ def main():
         seconds = [statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1)]
         ratios = sorted(new.seconds / old.seconds for old, new in pairs)
         ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        numbers = [comparison.count, f"{comparison.largest:.1e}", *(f"{each:.1f}" for each in seconds), ratio]
+        numbers = [comparison.values, f"{comparison.largest:.1e}", *(f"{each:.1f}" for each in seconds), ratio]
         rows.append([f"{key(script)}.py", *numbers])
         print(rows[-1], *not_compared, file=sys.stderr, sep="\n  ")
 

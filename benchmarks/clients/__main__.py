@@ -156,7 +156,7 @@ def row(name, case, old, new):
     ]
     losses = [shown(steps["evaluates"]["loss"]) if "evaluates" in steps else "" for steps in both]
     comparison = compare(*map(flat, both))
-    return [CLIENTS[name].name, case, *ends, *losses, comparison.count, f"{comparison.largest:.1e}"]
+    return [CLIENTS[name].name, case, *ends, *losses, comparison.values, f"{comparison.largest:.1e}"]
 
 
 def run(name, side, python):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -50,12 +51,19 @@ def _checkpoints(run: Run) -> _Results:
     for index in sorted(run.directory.rglob("*.index")):
         if (index.parent.parent / "saved_model.pb").exists():
             continue  # of an export, whose predictions are compared
-        prefix = index.with_suffix("")
-        stem, step = re.fullmatch(r"(.*?)(?:-(\d+))?", str(prefix.relative_to(run.directory))).groups()
-        reader = tf.train.load_checkpoint(str(prefix))
+        prefix = str(index.with_suffix(""))
+        place, step = _place_and_step(os.path.relpath(prefix, run.directory))
+        reader = tf.train.load_checkpoint(prefix)
         for name, dtype in reader.get_variable_to_dtype_map().items():
             if dtype != tf.string:
-                yield Name("checkpoint", stem, name, step and int(step)), reader.get_tensor(name)
+                yield Name("checkpoint", place, name, step), reader.get_tensor(name)
+
+
+def _place_and_step(prefix: str) -> tuple[str, int | None]:
+    place, _, step = prefix.rpartition("-")
+    if place and step.isdecimal():
+        return place, int(step)
+    return prefix, None
 
 
 def _events(run: Run, left_out: Counter[str]) -> _Results:
