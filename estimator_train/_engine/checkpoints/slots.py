@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from estimator_train._engine.checkpoints import VALUE, CheckpointError, reader_of, variable_name
+from estimator_train._engine.checkpoints import VALUE, CheckpointError, CheckpointReader, reader_of, variable_name
 from estimator_train._engine.checkpoints.private_keras import listed_variables
 
 # The keys of slots in checkpoints by (weight's key, slot's name), or by (None, position) if names do not identify them.
@@ -21,7 +21,7 @@ Slots = dict[tuple[Any, Any], str]
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
@@ -101,14 +101,18 @@ def _children(part: Any) -> dict[str, Any]:
     return tf.train.TrackableView.children(part)
 
 
+def variable_names(reader: CheckpointReader) -> dict[str, str]:
+    """Returns the names of variables by their keys in a checkpoint of objects; of another, none."""
+    if not reader.has_tensor(_OBJECT_GRAPH):
+        return {}
+    graph = TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    attributes = [attribute for node in graph.nodes for attribute in node.attributes]
+    return {each.checkpoint_key: each.full_name for each in attributes if each.full_name}
+
+
 def _names_in(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns two dicts of keys in a checkpoint to names: of the variables in the optimizer's list, and of others."""
-    reader = reader_of(path)
-    if not reader.has_tensor(OBJECT_GRAPH):  # a name-based checkpoint
-        return {}, {}
-    graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
-    attributes = [attribute for node in graph.nodes for attribute in node.attributes]
-    names = {each.checkpoint_key.removesuffix(VALUE): each.full_name for each in attributes if each.full_name}
+    names = {key.removesuffix(VALUE): name for key, name in variable_names(reader_of(path)).items()}
     others = {key: name for key, name in names.items() if not key.startswith("optimizer/")}
     return {key: names[key] for key in _in_order(names)}, others
 

@@ -73,8 +73,14 @@ def verify(
 
 def compare_runs(old: Run, new: Run) -> tuple[Comparison, list[str]]:
     """Compares the results of two runs, and returns what cannot be compared, too."""
-    (of_old, not_of_old), (of_new, not_of_new) = results_of(old), results_of(new)
-    return compare(of_old, of_new), [*dict.fromkeys([*not_of_old, *not_of_new])]
+    (of_old, left_out_of_old), (of_new, left_out_of_new) = results_of(old), results_of(new)
+    comparison, left_out = compare(of_old, of_new), left_out_of_old | left_out_of_new
+    of_keras = {(name.place, name.step) for name in of_new if name.name.startswith("save_counter")}
+    for names in (comparison.only_old, comparison.only_new):
+        unpaired = [name for name in names if name.kind == "checkpoint" and (name.place, name.step) in of_keras]
+        left_out["variables that checkpoints of Keras models have under other names"] += len(unpaired)
+        names[:] = [name for name in names if name not in unpaired]
+    return comparison, [f"{what} ({count})" for what, count in left_out.items() if count]
 
 
 def _copy(file: str, directory: Path) -> None:
