@@ -92,6 +92,21 @@ and outputs of the exported model. Differences are relative to the old value, or
 
 {table}
 
+## Programs by what they need
+
+| a program that needs | such as | runs with |
+|---|---|---|
+| `tf.estimator`, and names from inside its modules | DeepCTR, TensorFlow Lattice, AdaNet, EasyRec | `estimator_train run program.py` |
+| TensorFlow 1 as `tensorflow`, and `tf.contrib` | BERT, tf_ner | `estimator_train run --tf1 program.py` |
+| `tf.contrib.slim`, `layers`, `framework`, `metrics` or `training` | one like tensor2tensor's trainer | the same, after `pip install tf-slim` |
+| `tf.contrib.learn.Experiment` and `learn_runner` | one like tensor2tensor's trainer | the same |
+| `TPUEstimator` | BERT, TF-GAN | `use_tpu=False`, with or without `--tf1` |
+| several GPUs, where there are none | [examples/legacy/tf1](../examples/legacy/tf1) | `estimator_train run --tf1 --replicas 2 program.py` |
+
+The one like tensor2tensor's trainer is among [the tests](../tests/compat/test_programs.py); the others are in the table
+above. [`estimator_train scan`](migrating.md#which-names-a-program-needs) says which names of your program work,
+and [`estimator_train verify`](migrating.md#the-same-results-as-before) whether its results are the same.
+
 ## Shims
 
 Since these packages were written, Python, NumPy and TensorFlow have removed names, and some packages import more than
