@@ -48,7 +48,7 @@ def test_checkpoints_anywhere_below_are_found_by_variable_and_step(results, tmp_
 def test_variables_of_objects_have_their_names_in_graphs(results, tmp_path):
     with tf.Graph().as_default(), v1.Session() as session:
         layer = keras.layers.Dense(1, name="dense", kernel_initializer="ones")
-        layer.build([None, 2])
+        layer(tf.ones([1, 2]))
         session.run(v1.global_variables_initializer())
         v1.train.Checkpoint(layer=layer).save(str(tmp_path / "model.ckpt"), session=session)
     found, _ = results()
@@ -116,7 +116,7 @@ def test_printed_lines_are_their_text_and_the_numbers_in_it(results):
 @pytest.mark.parametrize("line", ["in 3 secs", "2.5 images/s", "Time: 4", "5ms/step", "at 12:30", "1.5 sec/epoch"])
 def test_printed_times_and_speeds_are_left_out(results, line):
     found, left_out = results(line)
-    assert len(found) == 1 and left_out == ["printed lines with times (1)"]
+    assert len(found) == 1 and left_out == {"printed lines with times": 1}
 
 
 def test_paths_of_the_run_are_printed_alike_on_both_sides(results, tmp_path):
