@@ -21,7 +21,7 @@ from estimator_train.compat.verify.exports import predictions
 from estimator_train.compat.verify.runs import Run
 
 _STATE = {"signal_early_stopping/STOP"}  # of a hook of tf.estimator, which keeps it elsewhere here
-_OF_TIME = re.compile(r"(?:/|_per_)sec(?:ond)?$|queue.*_full$")  # speeds, and how full queues were
+_OF_TIME = re.compile(r"(?:/|_per_)sec(?:ond)?$|fraction\w*_full$")  # speeds, and how full queues were
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 _TIME = re.compile(r"\b(?:time|seconds?|secs?|minutes?|hours?)\b|/s(?:ec)?\b|\d ?(?:s|ms|us)\b|\d:\d\d", re.IGNORECASE)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
