@@ -87,20 +87,26 @@ def test_variables_of_keras_models_that_one_side_names_otherwise_are_counted(tmp
 
     runs = [Run(tmp_path / side, "", "", 0, 1.0) for side in ("old", "new")]
     for run in runs:
-        run.directory.mkdir()
+        (run.directory / "model").mkdir(parents=True)
     with tf.Graph().as_default(), v1.Session() as session:
         layer("momentum")
         session.run([variable.assign([1.0, 2.0]) for variable in v1.global_variables()])
-        v1.train.Saver().save(session, str(tmp_path / "old" / "model.ckpt"), 1, write_meta_graph=False)
+        v1.train.Saver().save(session, str(tmp_path / "old" / "model" / "model.ckpt"), 1, write_meta_graph=False)
     with tf.Graph().as_default(), v1.Session() as session:
         kernel, momentum = layer("m")
         session.run([variable.assign([1.0, 2.5]) for variable in v1.global_variables()])
         objects = v1.train.Checkpoint(kernel=kernel, momentum=momentum)
-        objects.save(str(tmp_path / "new" / "model.ckpt"), session=session)
+        objects.save(str(tmp_path / "new" / "model" / "model.ckpt"), session=session)
     comparison, not_compared = compare_runs(*runs)
     assert [(each.name.name, each.difference) for each in comparison.compared[:-1]] == [("dense/kernel", 0.25)]
-    assert not_compared == ["variables that checkpoints of Keras models have under other names (3)"]
+    assert not_compared == ["variables and scalars that trainings of Keras models name otherwise here (3)"]
     assert comparison.only_old == comparison.only_new == []
+    (tmp_path / "new" / "model" / "model.ckpt-1.index").rename(tmp_path / "new" / "model" / "model.ckpt-2.index")
+    (tmp_path / "new" / "model" / "model.ckpt-1.data-00000-of-00001").rename(
+        tmp_path / "new" / "model" / "model.ckpt-2.data-00000-of-00001"
+    )
+    comparison, _ = compare_runs(*runs)
+    assert [(name.name, name.step) for name in comparison.only_old] == [("dense/kernel", 1), ("dense/momentum", 1)]
 
 
 # Today's Python stands for the old side. It has no tf.estimator, by which the script knows where it is.

@@ -84,11 +84,12 @@ def compare_runs(old: Run, new: Run) -> tuple[Comparison, list[str]]:
     if len(of_old) == 1:
         raise NotVerifiedError("the script prints nothing and leaves nothing in its directory that can be compared")
     comparison, left_out = compare(of_old, of_new), left_out_of_old | left_out_of_new
-    of_keras = {(name.place, name.step) for name in of_new if name.name.startswith("save_counter")}
+    files = {name._replace(name="") for name in of_old} & {name._replace(name="") for name in of_new}
+    keras_dirs = {name.directory for name in of_new if name.name.startswith("save_counter")}
     for names in (comparison.only_old, comparison.only_new):
-        unpaired = [name for name in names if name.kind == "checkpoint" and (name.place, name.step) in of_keras]
-        left_out["variables that checkpoints of Keras models have under other names"] += len(unpaired)
-        names[:] = [name for name in names if name not in unpaired]
+        otherwise = [name for name in names if name.directory in keras_dirs and name._replace(name="") in files]
+        left_out["variables and scalars that trainings of Keras models name otherwise here"] += len(otherwise)
+        names[:] = [name for name in names if name not in otherwise]
     return comparison, [f"{what} ({count})" for what, count in left_out.items() if count]
 
 
