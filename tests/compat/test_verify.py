@@ -80,7 +80,7 @@ def test_a_script_without_results_is_not_verified(tmp_path):
         compare_runs(*runs)
 
 
-def test_variables_of_keras_models_that_one_side_names_otherwise_are_counted(tmp_path):
+def test_variables_of_keras_models_named_otherwise_are_counted(tmp_path):
     def layer(optimizer):
         with v1.variable_scope("dense"):
             return v1.get_variable("kernel", [2]), v1.get_variable(optimizer, [2], initializer=v1.zeros_initializer())
