@@ -19,7 +19,7 @@ def reasons(old: Mapping[Name, Any], new: Mapping[Name, Any]) -> Callable[[Name]
 
     def reason(name: Name) -> str | None:
         if name._replace(name="") not in files:
-            # A training that resumes saves at the multiples of save_checkpoints_steps, and did so counted from its start.
+            # A training that resumes saves at multiples of save_checkpoints_steps; TensorFlow counts from its start.
             end = old_ends.get(name.place)
             if end == new_ends.get(name.place) and name.step != end:
                 return "results of steps at which only one side has saved"
