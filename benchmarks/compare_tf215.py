@@ -12,6 +12,7 @@ virtual environment that the first run creates in the platform's cache directory
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -35,6 +36,9 @@ REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
 TOLERANCE = 1e-5
 
+# TensorFlow 2.15 divides the gradients of a Keras model by the replicas twice, if its optimizer is of v1: Adam's slots
+# are half then, though with half the epsilon, as in the patch, its updates are the same.
+HALVED = {"tf1/shapes_mirrored": ("/Adam", "/Adam_1")}
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}  # GPUs sum in a different order
 
 TEXT = """# tf.estimator's numbers, on today's TensorFlow
@@ -54,7 +58,8 @@ with the lowest and the highest.
 
 {table}
 
-Names that only one side has are those of the patches, which compute the same under other names.
+Names that only one side has are those of the patches, which compute the same under other names. The slots of
+shapes_mirrored's optimizer are left out, because TensorFlow {old} [halves them](migrating.md#improvements).
 
 ## Behaviour that programs rely on
 
@@ -80,14 +85,15 @@ def main():
             comparison, not_compared = verify.compare_runs(*pairs[0])
         expected[key(script)] = printed(pairs[0][0])
         only = [*comparison.only_old, *comparison.only_new]
-        difference = comparison.largest
-        if is_ported(script):  # the patch may have other names
-            difference = max(each.difference for each in comparison.compared)
+        compared = [each for each in comparison.compared if not each.name.name.endswith(HALVED.get(key(script), ()))]
+        difference = max(each.difference for each in compared)
+        if only and not is_ported(script):  # a patch may have other names
+            difference = math.inf
         largest = max(largest, difference)
         seconds = [statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1)]
         ratios = sorted(new.seconds / old.seconds for old, new in pairs)
         ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        values = sum(each.values for each in comparison.compared)
+        values = sum(each.values for each in compared)
         seconds = [f"{each:.1f}" for each in seconds]
         rows.append([f"{key(script)}.py", values, f"{difference:.1e}", len(only), *seconds, ratio])
         print(rows[-1], *not_compared, *only, file=sys.stderr, sep="\n  ")
