@@ -82,30 +82,14 @@ def main():
     for script in SCRIPTS:
         with tempfile.TemporaryDirectory() as directory:
             pairs = [run_both(script, old_python, Path(directory, str(pair))) for pair in range(args.pairs)]
-            comparison, not_compared = verify.compare_runs(*pairs[0])
+            values, difference, only = compared(script, *pairs[0])
         expected[key(script)] = printed(pairs[0][0])
-        only = [*comparison.only_old, *comparison.only_new]
-        compared = [each for each in comparison.compared if not each.name.name.endswith(HALVED.get(key(script), ()))]
-        difference = max(each.difference for each in compared)
-        if only and not is_ported(script):  # a patch may have other names
-            difference = math.inf
         largest = max(largest, difference)
-        seconds = [statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1)]
-        ratios = sorted(new.seconds / old.seconds for old, new in pairs)
-        ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        values = sum(each.values for each in compared)
-        seconds = [f"{each:.1f}" for each in seconds]
-        rows.append([f"{key(script)}.py", values, f"{difference:.1e}", len(only), *seconds, ratio])
-        print(rows[-1], *not_compared, *only, file=sys.stderr, sep="\n  ")
+        rows.append([f"{key(script)}.py", values, f"{difference:.1e}", only, *times(pairs)])
+        print(rows[-1], file=sys.stderr)
 
-    headers = [
-        "script",
-        "values",
-        "largest difference",
-        "only one side",
-        *(f"s, {version}" for version in versions.values()),
-        "ratio",
-    ]
+    seconds = [f"s, {version}" for version in versions.values()]
+    headers = ["script", "values", "largest difference", "only one side", *seconds, "ratio"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     print(table)
     with tempfile.TemporaryDirectory() as directory:
@@ -126,6 +110,26 @@ def main():
 def key(script):
     """Returns the script's name in the report and in the file of expected results."""
     return str(script.relative_to(LEGACY).with_suffix(""))
+
+
+def compared(script, old, new):
+    """Returns the number of values, their largest difference, and the number of names that only one side has."""
+    comparison, not_compared = verify.compare_runs(old, new)
+    only = [*comparison.only_old, *comparison.only_new]
+    print(f"{key(script)}:", *not_compared, *only, file=sys.stderr, sep="\n  ")
+    both = [each for each in comparison.compared if not each.name.name.endswith(HALVED.get(key(script), ()))]
+    difference = max(each.difference for each in both)
+    if only and not is_ported(script):  # a patch may have other names
+        difference = math.inf
+    return sum(each.values for each in both), difference, len(only)
+
+
+def times(pairs):
+    """Returns the median seconds of each side, and the median ratio with the lowest and the highest, as text."""
+    seconds = [statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1)]
+    ratios = sorted(new.seconds / old.seconds for old, new in pairs)
+    ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    return [*(f"{each:.1f}" for each in seconds), ratio]
 
 
 def run_both(script, old_python, directory):
