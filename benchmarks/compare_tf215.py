@@ -52,9 +52,9 @@ The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on Tensor
 `benchmarks/tf1_by_hand`, which change names by hand.
 The table compares all that [verify](migrating.md#the-same-results-as-before) finds: checkpoints, scalars in event
 files, what is printed, and predictions of exports. Differences are relative to the old value, or absolute if that is
-below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start:
-medians over {pairs} pairs of runs, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs,
-with the lowest and the highest.
+below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start, on {cores} CPU
+cores: the median of the runs, of which each side has {pairs}, in turn. The ratio is new over old: the median of the
+pairs, with the lowest and the highest.
 
 {table}
 

@@ -201,3 +201,35 @@ def test_an_estimator_is_compared_with_that_of_tensorflow_2_15(planted, tmp_path
     assert [(name.kind, name.step) for name in different[:1]] == {"nothing": [], "epsilon": [("checkpoint", 2)]}[
         planted
     ]
+
+
+KERAS = """
+import numpy as np
+import tensorflow as tf
+
+layers = [tf.keras.layers.Dense(4, "relu", input_shape=(2,)), tf.keras.layers.Dense(1)]
+model = tf.keras.Sequential(layers)
+model.compile(tf.keras.optimizers.legacy.Adam(0.1), "mse")
+x = np.random.RandomState(1).normal(size=(64, 2)).astype("float32")
+
+def input_fn():
+    return tf.data.Dataset.from_tensor_slices((x, x[:, :1])).repeat().batch(8)
+
+config = tf.estimator.RunConfig(save_checkpoints_steps=2)
+estimator = tf.keras.estimator.model_to_estimator(model, model_dir="model", config=config)
+estimator.train(input_fn, max_steps=6)
+print(estimator.evaluate(input_fn, steps=2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("ESTIMATOR_TRAIN_TF215" not in os.environ, reason="needs a Python with TensorFlow 2.15")
+def test_a_keras_model_starts_from_the_values_of_tensorflow_2_15(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(KERAS)
+    python = os.environ["ESTIMATOR_TRAIN_TF215"]
+    result = verify("script.py", python=python, directory=tmp_path / "runs", same_initial_values=True)
+    assert result.comparison.largest < 1e-5
+    steps = {each.name.step for each in result.comparison.compared if each.name.name == "dense/kernel"}
+    assert steps == {0, 2, 4, 6}
+    assert {each.name.name for each in result.comparison.compared if each.name.place == "model/eval"} == {"loss"}
