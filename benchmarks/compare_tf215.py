@@ -53,8 +53,8 @@ The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on Tensor
 The table compares all that [verify](migrating.md#the-same-results-as-before) finds: checkpoints, scalars in event
 files, what is printed, and predictions of exports. Differences are relative to the old value, or absolute if that is
 below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start, on {cores} CPU
-cores: the median of the runs, of which each side has {pairs}, in turn. The ratio is new over old: the median of the
-pairs, with the lowest and the highest.
+cores: the median of the runs, of which each side has {pairs}, in turn; a single one says little. The ratio is new over
+old: the median of the pairs, with the lowest and the highest.
 
 {table}
 
