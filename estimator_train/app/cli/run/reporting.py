@@ -97,14 +97,14 @@ class Reporter:
         images, (_, labels, outputs, _) = {}, self._last
         if result.task == "classification":
             class_names = self._settings.class_names
-            images["confusion_matrix"] = plots.confusion_matrix(plots.LIGHT, class_names, result.confusion_matrix)
+            images["confusion_matrix"] = plots.confusion_matrix(class_names, result.confusion_matrix)
         elif result.task == "regression":
-            images["predictions"] = plots.scatter(plots.LIGHT, labels[:, 0], outputs[:, 0])
+            images["predictions"] = plots.scatter(labels[:, 0], outputs[:, 0])
         if self._samples is None:
             spread = np.linspace(0, len(labels) - 1, min(_SAMPLES, len(labels))).astype(int)
             self._samples = _images(self._settings, self._data, spread)
         captions = [self._caption(index) for index in self._samples]
-        images["samples"] = plots.samples(plots.LIGHT, list(self._samples.values()), captions)
+        images["samples"] = plots.samples(list(self._samples.values()), captions)
         folder = "eval"
         if self._about["name"]:
             folder += f"_{self._about['name']}"
