@@ -1,7 +1,5 @@
 """FILE:FUNCTION, a function of the user's, found in the syntax tree of its file: nothing is run."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

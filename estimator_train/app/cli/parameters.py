@@ -3,8 +3,6 @@
 An invalid value is reported in one line.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

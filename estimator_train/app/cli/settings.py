@@ -72,10 +72,7 @@ class Settings:
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
     validation: float | None = setting(
-        DATA,
-        kinds.Number("SHARE", below=1),
-        Needs(("evaluate_every",), _NEEDS_EVALUATIONS),
-        plan="",
+        DATA, kinds.Number("SHARE", below=1), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan=""
     )
     """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
     [default: the dataset's own validation images, else 0.1 with --early-stopping or --keep-best]"""
@@ -101,9 +98,7 @@ class Settings:
         DATA,
         kinds.Function(),
         Excludes(
-            ("dataset", "data_dir"),
-            "--input-fn replaces --dataset and --data-dir; give one or the other",
-            mutual=True,
+            ("dataset", "data_dir"), "--input-fn replaces --dataset and --data-dir; give one or the other", mutual=True
         ),
         Needs(("eval_input_fn",), _NEEDS_BOTH),
         Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),

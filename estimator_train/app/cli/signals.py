@@ -1,7 +1,5 @@
 """Saves a last checkpoint and stops training on Ctrl-C, SIGTERM and SIGHUP."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

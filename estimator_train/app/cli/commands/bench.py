@@ -1,7 +1,5 @@
 """estimator_train bench: measures how training scales with the number of replicas."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -58,11 +56,7 @@ class _Counts(click.ParamType):
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
 @click.option("--steps", type=Count(), default=20, show_default=True, help="Steps to measure, after a warm-up.")
 @click.option(
-    "--out",
-    type=Directory(),
-    default="bench",
-    show_default=True,
-    help="Directory for scaling.json and scaling.png.",
+    "--out", type=Directory(), default="bench", show_default=True, help="Directory for scaling.json and scaling.png."
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
 def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):

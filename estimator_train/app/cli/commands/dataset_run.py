@@ -15,12 +15,7 @@ from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment
-from estimator_train.app.cli.directories import (
-    check_place,
-    dataset_of,
-    model_dir_of,
-    warn_of_lost_checkpoints,
-)
+from estimator_train.app.cli.directories import check_place, dataset_of, model_dir_of, warn_of_lost_checkpoints
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan

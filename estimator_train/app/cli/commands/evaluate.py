@@ -1,7 +1,5 @@
 """estimator_train evaluate: evaluates checkpoints of a run."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

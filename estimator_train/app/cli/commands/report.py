@@ -1,7 +1,5 @@
 """estimator_train report: writes the HTML report of a run."""
 
-from __future__ import annotations
-
 import click
 
 from estimator_train.app.cli.directories import check_directory

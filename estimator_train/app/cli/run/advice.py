@@ -1,7 +1,5 @@
 """Which flags are no advice for a run: its other flags, its model or the machine refuse them."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Builds the Estimator, input_fns and checkpoint paths of a run from its settings, for all commands."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import inspect

@@ -4,8 +4,6 @@ Nothing is checked before training, which would decode all images once more. To 
 damaged one takes as long as the input of an epoch, and spares the user a training for each of the others.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import click

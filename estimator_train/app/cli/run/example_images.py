@@ -1,7 +1,5 @@
 """Reads the images of a run's evaluation examples, for pages that show them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

@@ -1,7 +1,5 @@
 """The work of `estimator_train export`: writes the trained model as a SavedModel, or for Keras, TFLite or ONNX."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -22,12 +20,7 @@ from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.run.build import (
-    build_estimator,
-    build_eval_input_fn,
-    build_model,
-    build_train_input_fn,
-)
+from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, build_train_input_fn
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.startup import without_notes
 from estimator_train.app.metrics import tasks

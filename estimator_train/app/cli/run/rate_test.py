@@ -1,17 +1,10 @@
 """The range test behind `estimator_train train --find-learning-rate`."""
 
-from __future__ import annotations
-
 import click
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.run.build import (
-    build_model,
-    build_train_input_fn,
-    local_strategy,
-    set_verbosity,
-)
+from estimator_train.app.cli.run.build import build_model, build_train_input_fn, local_strategy, set_verbosity
 from estimator_train.app.report import learning_rates
 from estimator_train.hooks import ProgressHook
 from estimator_train.run_config import RunConfig

@@ -1,7 +1,5 @@
 """Records a run's evaluations: in its evaluation log, as images for TensorBoard, and in its report."""
 
-from __future__ import annotations
-
 import os
 
 import click

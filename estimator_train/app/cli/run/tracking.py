@@ -1,7 +1,5 @@
 """The hooks behind `--log` and `--callbacks`."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

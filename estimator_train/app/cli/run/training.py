@@ -49,10 +49,7 @@ from estimator_train.app.runs.provenance import provenance
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
-from estimator_train.hooks.early_stopping import (
-    stop_if_no_decrease_hook,
-    stop_if_no_increase_hook,
-)
+from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
