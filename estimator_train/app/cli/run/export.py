@@ -54,7 +54,7 @@ def export_saved_model(settings, model_dir, checkpoint, out):
     """
     leftovers.remove_abandoned(out)
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    receiver_fn = _receiver_fn(settings, _image_receiver_fn)
+    receiver_fn = _receiver_fn(settings, encoded=True)
     with run_errors(), tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         extra = {}
         for name, text in _about(settings).items():
@@ -108,7 +108,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
       click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
     """
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    receiver_fn = _receiver_fn(settings, _decoded_image_receiver_fn)
+    receiver_fn = _receiver_fn(settings)
     names = _input_names(receiver_fn)
     with tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         with run_errors():
@@ -265,53 +265,44 @@ def _warn(text):
 
 def _save_keras(folder, model, settings, file_format):
     """Writes the Keras model into `folder` and returns its path."""
+    name, save = "model.keras", model.save
+    if file_format == "weights":
+        name, save = adapter_of(model).weights_file, model.save_weights
+    path = os.path.join(folder, name)
     try:
         with one_line_errors():  # for example, Keras cannot save a model without variables
-            if file_format == "weights":
-                path = os.path.join(folder, adapter_of(model).weights_file)
-                model.save_weights(path)
-            else:
-                path = os.path.join(folder, "model.keras")
-                model.save(path)
+            save(path)
     except NotImplementedError as error:
         message = f"{settings.model}: its model has no get_config(); add it, or export saved_model or weights"
         raise click.ClickException(message) from error
     return path
 
 
-def _image_receiver_fn(settings):
-    """Returns a receiver of encoded images, decoded as in training, or of decoded ones at `images:serving_default`."""
+def _receiver_fn(settings, *, encoded=False):
+    """Returns the receiver of decoded images, or without a dataset, of the model's inputs.
 
-    image_size = settings.image_size
+    One of `encoded` images decodes them as in training, and takes decoded ones at `images:serving_default`.
+    """
+    if not settings.dataset:
+        return _raw_receiver_fn(build_model(settings))
+    shape = (*settings.image_size, 3)
 
-    def decode(encoded):
-        return decode_image(encoded, image_size, **settings.decoding, serving=True)
+    def decode(image):
+        return decode_image(image, settings.image_size, **settings.decoding, serving=True)
 
     def receiver_fn():
+        if not encoded:
+            images = v1.placeholder(tf.float32, [None, *shape], name="images")
+            return TensorServingInputReceiver(images, {"images": images})
         image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
-        spec = tf.TensorSpec((*image_size, 3), tf.float32)
-        decoded = tf.map_fn(decode, image_bytes, fn_output_signature=spec)
-        images = v1.placeholder_with_default(decoded, [None, *image_size, 3], name="images")
+        decoded = tf.map_fn(decode, image_bytes, fn_output_signature=tf.TensorSpec(shape, tf.float32))
+        images = v1.placeholder_with_default(decoded, [None, *shape], name="images")
         return TensorServingInputReceiver(images, {"image_bytes": image_bytes}, {"images": {"images": images}})
 
     return receiver_fn
 
 
-def _decoded_image_receiver_fn(settings):
-    """Returns a receiver of decoded images."""
-
-    def receiver_fn():
-        images = v1.placeholder(tf.float32, [None, *settings.image_size, 3], name="images")
-        return TensorServingInputReceiver(images, {"images": images})
-
-    return receiver_fn
-
-
-def _receiver_fn(settings, of_images):
-    """Returns the receiver that the function `of_images` makes, or without a dataset, one of the model's inputs."""
-    if settings.dataset:
-        return of_images(settings)
-    model = build_model(settings)
+def _raw_receiver_fn(model):
     inputs = adapter_of(model).inputs(model)
     if not inputs:
         raise click.ClickException(f"the model {model.name} does not define its inputs; give it Input layers")

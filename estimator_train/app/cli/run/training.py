@@ -354,7 +354,7 @@ def _evaluate(job, metrics, stop, loggers):
     job.say(f"evaluating {shown}")
     hooks = [StopEvaluation(stop), job.recorder.examples]
     metrics = job.estimator.evaluate(job.input_fns[2], hooks=hooks, checkpoint_path=checkpoint, name=name)
-    job.recorder.add_final(checkpoint, metrics, name)
+    job.recorder.add(checkpoint, metrics, run.data, name=name)
     for logger in loggers:
         if name:
             logger.log_evaluation(metrics | {"global_step": step}, prefix=f"{name}_")
@@ -365,7 +365,7 @@ def _evaluate(job, metrics, stop, loggers):
 
 def _write_report(job, result, loggers):
     """Writes the report, logs the files of the run, and returns the report."""
-    report = job.recorder.write()
+    report = job.recorder.reporter.write()
     log_files(loggers, [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)])
     return report
 
@@ -385,40 +385,27 @@ class _Recorder(Exporter):
     def __init__(self, run, say):
         self._run = run
         self._say = say
-        self._recorded = None
+        self._recorded = self._images = None
+        self._choosing = run.data and run.data.to_choose_on()
+        if run.validation_examples:
+            self._images = "validation"
         self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
 
-    def _reporter(self, data, **about):
+    @functools.cached_property
+    def reporter(self):
         # Imports matplotlib, so wait until there is something to show.
         from estimator_train.app.cli.run.reporting import Reporter
 
-        return Reporter(self._run.settings, data, self._run.model_dir, **about)
+        return Reporter(self._run.settings, self._run.model_dir)
 
-    @functools.cached_property
-    def _on_the_way(self):
-        data, images = self._run.data, None
-        if self._run.validation_examples:
-            images = "validation"
-        return self._reporter(data and data.to_choose_on(), images=images)
-
-    def add(self, checkpoint, metrics):
-        """Adds an evaluation during training, which `examples` has just watched, to the log and the report."""
-        self._last = self._on_the_way
-        self._last.add(checkpoint, self.examples.evaluation(metrics))
-
-    def add_final(self, checkpoint, metrics, name):
-        """Adds the final evaluation, called `name`, likewise."""
-        self._last = self._reporter(self._run.data, name=name)
-        self._last.add(checkpoint, self.examples.evaluation(metrics))
-
-    def write(self):
-        """Writes the report of the last evaluation, and returns its path."""
-        return self._last.write()
+    def add(self, checkpoint, metrics, data, **about):
+        """Adds an evaluation of a dataset, which `examples` has just watched, to the log and the report."""
+        self.reporter.add(checkpoint, self.examples.evaluation(metrics), data, **about)
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         evaluation = checkpoint_path, repr(eval_result)  # as in LoggerExporter
         if evaluation != self._recorded:
-            self.add(checkpoint_path, eval_result)
+            self.add(checkpoint_path, eval_result, self._choosing, images=self._images)
             self._recorded = evaluation
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
