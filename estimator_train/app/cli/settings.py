@@ -331,6 +331,13 @@ class Training:
         return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
 
 
+_OF_RATE = ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema")
+_OF_RESULT = (
+    *("resume", "evaluate_every", "early_stopping", "keep_best"),
+    *("epochs", "max_steps", "save_checkpoints_steps"),
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RateTest:
     """A training that keeps nothing: run.json does not have it."""
@@ -338,22 +345,8 @@ class RateTest:
     find_learning_rate: bool = setting(
         TRAINING,
         None,
-        Excludes(
-            ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
-            "--find-learning-rate chooses the rates itself; leave out {other}",
-        ),
-        Excludes(
-            (
-                "resume",
-                "evaluate_every",
-                "early_stopping",
-                "keep_best",
-                "epochs",
-                "max_steps",
-                "save_checkpoints_steps",
-            ),
-            "--find-learning-rate does not keep what it trains; leave out {other}",
-        ),
+        Excludes(_OF_RATE, "--find-learning-rate chooses the rates itself; leave out {other}"),
+        Excludes(_OF_RESULT, "--find-learning-rate does not keep what it trains; leave out {other}"),
     )
     """Plot the loss over rising learning rates, suggest a rate, and stop."""
 

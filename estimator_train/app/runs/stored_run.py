@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import math
@@ -27,7 +28,7 @@ _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part i
 
 
 class StoredRun:
-    """The run in a directory, read from its files when they are asked for.
+    """The run in a directory; each of its files is read when it is first asked for, and only then.
 
         >>> run = et.runs.open("runs/scans")
         >>> run.settings["model"], run.training["keep_best"], run.data["train"]
@@ -72,14 +73,14 @@ class StoredRun:
         """Numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class."""
         return self.about.get("data", {})
 
-    @property
+    @functools.cached_property
     def newest(self) -> str | None:
         """Path prefix of the newest intact checkpoint, or None."""
         from estimator_train._engine import checkpoints
 
         return checkpoints.latest_intact(self.model_dir)
 
-    @property
+    @functools.cached_property
     def best(self) -> str | None:
         """Path prefix of the checkpoint that --keep-best keeps, or None."""
         return run_file.best_checkpoint(self.model_dir)
@@ -101,35 +102,35 @@ class StoredRun:
         """Global step of the best checkpoint, or None."""
         return run_file.step_of(self.best or "")
 
-    @property
+    @functools.cached_property
     def evaluations(self) -> list[dict[str, Any]]:
         """The evaluations, in order: see `evaluations.append`."""
         from estimator_train.app.runs import evaluations
 
         return evaluations.read(self.model_dir)
 
-    @property
+    @functools.cached_property
     def result(self) -> dict[str, Any] | None:
         """The evaluation that is the run's result: see `evaluations.result_of`."""
         from estimator_train.app.runs import evaluations
 
         return evaluations.result_of(self.evaluations)
 
-    @property
+    @functools.cached_property
     def predictions(self) -> dict[str, Prediction] | None:
         """The prediction for each example, by its name, in the run's result; None unless the model is a classifier."""
         from estimator_train.app.runs import predictions_file
 
         return predictions_file.read(self.model_dir)
 
-    @property
+    @functools.cached_property
     def thresholds(self) -> Thresholds | None:
         """The thresholds of several labels that `evaluate --choose-thresholds` has chosen, or None."""
         from estimator_train.app.runs import thresholds
 
         return thresholds.read(self.model_dir, self.settings.get("class_names") or ())
 
-    @property
+    @functools.cached_property
     def timing(self) -> dict[str, Any] | None:
         """What `TimingHook` measured; sessions that lack a breakdown of their time are left out."""
         path = as_path(self.model_dir, "timing.json")
@@ -144,7 +145,7 @@ class StoredRun:
         log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
         return None
 
-    @property
+    @functools.cached_property
     def scaling(self) -> list[dict[str, Any]]:
         """What `bench --out model_dir/bench` measured: see `scaling.scaling`."""
         path = as_path(self.model_dir, "bench", "scaling.json")
@@ -169,7 +170,7 @@ class StoredRun:
             return []
         return [round(self.about["last_step"] * ended / sum(epochs)) for ended in itertools.accumulate(epochs)][:-1]
 
-    @property
+    @functools.cached_property
     def weights(self) -> int | None:
         """Number of weights in the newest checkpoint of a Keras model, or None."""
         from estimator_train._engine import checkpoints

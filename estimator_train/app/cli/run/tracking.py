@@ -11,11 +11,13 @@ from estimator_train.hooks import CallbacksHook, LoggerHook
 
 @contextlib.contextmanager
 def opened_loggers(run):
-    """Yields the list of loggers after logging the settings to them; closes them at the end."""
-    opened, succeeded = [], False
+    """Yields the chief's loggers after logging the settings to them; closes them at the end."""
+    names, opened, succeeded = run.training.log or (), [], False
+    if not run.task.is_chief:
+        names = ()
     try:
         with one_line_errors():
-            for name in run.training.log or ():
+            for name in names:
                 opened.append(loggers.open_logger(name, run.model_dir))
         for logger in opened:
             params = dataclasses.asdict(run.settings) | dataclasses.asdict(run.training)

@@ -112,7 +112,7 @@ def run_training(run: Run) -> int:
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
-        _loggers(run) as loggers,
+        opened_loggers(run) as loggers,
     ):
         if run.task.is_chief:
             _save_run_file(job)
@@ -242,12 +242,6 @@ def _ending_together(strategy):
     finally:
         if synchronous.spans_workers(strategy):
             synchronous.summing(strategy)(0)
-
-
-def _loggers(run):
-    if run.task.is_chief:
-        return opened_loggers(run)
-    return contextlib.nullcontext([])
 
 
 def _save_run_file(job):
