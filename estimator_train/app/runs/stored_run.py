@@ -76,14 +76,19 @@ class StoredRun:
     @functools.cached_property
     def newest(self) -> str | None:
         """Path prefix of the newest intact checkpoint, or None."""
-        from estimator_train._engine import checkpoints
-
-        return checkpoints.latest_intact(self.model_dir)
+        return newest_intact(self.model_dir)
 
     @functools.cached_property
     def best(self) -> str | None:
         """Path prefix of the checkpoint that --keep-best keeps, or None."""
         return run_file.best_checkpoint(self.model_dir)
+
+    @functools.cached_property
+    def damages(self) -> dict[str, str | None]:
+        """Why a checkpoint cannot be used, None for an intact one, by the path prefixes of all, the oldest first."""
+        from estimator_train._engine import checkpoints
+
+        return {path: checkpoints.damage_of(path) for path in checkpoints.kept_in(self.model_dir)}
 
     @property
     def keeps_best(self) -> bool:
@@ -159,6 +164,13 @@ class StoredRun:
         log.warning("%s is skipped because it was not written by bench; run bench again", path)
         return []
 
+    @functools.cached_property
+    def summaries(self) -> dict[int, dict[str, Any]]:
+        """The scalars that training has written to event files, by global steps and names."""
+        from estimator_train._engine.events import read_eval_metrics
+
+        return read_eval_metrics(f"{self.model_dir}/events.out.tfevents.*")
+
     @property
     def phase_ends(self) -> Sequence[int]:
         """Global steps at which one of the run's --phases ends and the next one begins."""
@@ -181,6 +193,13 @@ class StoredRun:
         shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
         of_layers = [shape for name, shape in shapes.items() if name.startswith("layer") and _SLOT not in name]
         return sum(math.prod(shape) for shape in of_layers) or None
+
+
+def newest_intact(model_dir: str | os.PathLike[str]) -> str | None:
+    """Returns the path prefix of the newest intact checkpoint in a directory, or None; warns of damaged ones."""
+    from estimator_train._engine import checkpoints
+
+    return checkpoints.latest_intact(model_dir)
 
 
 def _about(model_dir):

@@ -14,7 +14,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import distribution, input_fns
-from estimator_train._engine import checkpoints
 from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors, run_errors
@@ -188,12 +187,10 @@ def checkpoint_paths(run, selected, every=False):
         raise click.ClickException(f"--model-dir {run.model_dir} has no checkpoint; train first")
     if not every:
         return [newest]
-    paths = checkpoints.kept_in(run.model_dir)
-    damages = {path: checkpoints.damage_of(path) for path in paths}
-    for path, damage in damages.items():
+    for path, damage in run.damages.items():
         if damage is not None:
             click.echo(printable(f"{path} is left out: {damage}"), err=True)
-    return [path for path in paths if damages[path] is None]
+    return [path for path, damage in run.damages.items() if damage is None]
 
 
 def load_function(reference):

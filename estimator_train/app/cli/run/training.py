@@ -16,8 +16,6 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import distribution
-from estimator_train._engine import checkpoints
-from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
@@ -46,9 +44,10 @@ from estimator_train.app.cli.training_run import Run
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.provenance import provenance
+from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
-from estimator_train.hooks import ProgressHook, TimingHook
+from estimator_train.hooks import CallbacksHook, ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
@@ -64,6 +63,7 @@ class _Part:
     estimator: Estimator
     last_step: int | None
     trained_weights: int | None
+    callbacks: list[CallbacksHook]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,8 +100,6 @@ def run_training(run: Run) -> int:
         with run_errors():
             _train_and_evaluate(job, job.parts[0].estimator, run.last_step, eval_hooks=[job.recorder.examples])
         return 0
-    # To callbacks, each part is a separate training.
-    callbacks = [callback_hooks(run) for _ in job.parts]
     stop = StopOnSignal(job.strategy, functools.partial(_say_stopped, job))
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     result = report = None
@@ -116,8 +114,8 @@ def run_training(run: Run) -> int:
     ):
         if run.task.is_chief:
             _save_run_file(job)
-        metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
-        with _ending_together(job.strategy):
+        metrics = _train(job, stop, _hooks_of(job, timing, loggers), loggers)
+        with stop.ending_together():
             if run.task.is_chief:
                 result = _evaluate(job, metrics, stop, loggers)
                 report = _write_report(job, result, loggers)
@@ -137,7 +135,7 @@ def _prepare(run):
         strategy = _strategy(run)
         config = _run_config(run, strategy, every)
     with run_errors():
-        checkpoint = checkpoints.latest_intact(run.model_dir)
+        checkpoint = newest_intact(run.model_dir)
     say = click.echo
     if is_quiet:
         say = _say_nothing
@@ -147,7 +145,8 @@ def _prepare(run):
         resumes = checkpoint is not None
         model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
         estimator = recorder.examples.attach(estimator_of(model, config))
-        parts.append(_Part(settings, estimator, last_step, trained_weights(model)))
+        callbacks = callback_hooks(run)  # to them, each part is a separate training
+        parts.append(_Part(settings, estimator, last_step, trained_weights(model), callbacks))
     if not run.task.is_chief:
         say = _say_nothing
     return _Job(run, parts, _input_fns(run), recorder, strategy, every, say)
@@ -205,7 +204,7 @@ def _unfinished_parts(run, checkpoint):
     ]
     if checkpoint is None:
         return parts
-    step = checkpoints.read_global_step(checkpoint)
+    step = run_file.step_of(checkpoint)
     return [part for part in parts if part[-1] > step] or parts[-1:]
 
 
@@ -232,16 +231,6 @@ def _deleted(model_dir):
         f"{model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
         "with another --model-dir"
     )
-
-
-@contextlib.contextmanager
-def _ending_together(strategy):
-    """Lets workers wait for the chief's work in the block; TensorFlow calls a task crashed that ends 10 s earlier."""
-    try:
-        yield
-    finally:
-        if synchronous.spans_workers(strategy):
-            synchronous.summing(strategy)(0)
 
 
 def _save_run_file(job):
@@ -275,16 +264,16 @@ def _hooks_of(job, timing, loggers):
     return hooks + logger_hooks(loggers, job.run, job.every)
 
 
-def _train(job, stop, hooks, callbacks, loggers):
+def _train(job, stop, hooks, loggers):
     """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it on the way."""
     run, metrics = job.run, None
-    for part, own_hooks in zip(job.parts, callbacks, strict=True):
+    for part in job.parts:
         stop.check()
         if run.settings.phases:
             job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
         if part.trained_weights:
             job.say(f"training {part.trained_weights:,} weights")
-        part_hooks = [*hooks, *own_hooks, stop]
+        part_hooks = [*hooks, *part.callbacks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
             metrics = _train_and_evaluate(job, part.estimator, part.last_step, part_hooks, eval_hooks, loggers)
@@ -336,10 +325,10 @@ def _evaluate(job, metrics, stop, loggers):
     if run.training.keep_best and run.task.is_alone:
         # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
         best = run_file.best_checkpoint(run.model_dir)
-    step = checkpoints.read_global_step(last)
+    step = run_file.step_of(last)
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
-    if is_final and metrics["global_step"] == checkpoints.read_global_step(checkpoint):
+    if is_final and metrics["global_step"] == run_file.step_of(checkpoint):
         return Result(checkpoint, metrics, step, best)
     stop.check()
     if run.training.evaluate_every:  # otherwise it is a point of the curves
