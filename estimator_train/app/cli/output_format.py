@@ -43,11 +43,7 @@ def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[],
 
 
 def check_out(file: str) -> None:
-    """Rejects a file that `write_file` could not write.
-
-    Raises:
-      click.ClickException: its ending is unknown, pyarrow is missing, or its directory cannot be written to.
-    """
+    """Rejects a file that `write_file` could not write: its ending is unknown, pyarrow is missing, or a permission."""
     ending = _ending(file)
     if ending not in _FORMATS:
         raise click.ClickException(f"--out {file}: give a name that ends in {', '.join(_FORMATS)}")

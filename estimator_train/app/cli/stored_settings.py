@@ -45,12 +45,7 @@ def load_training(model_dir: Any) -> Training:
 def ask(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
     """Asks, if there is a terminal, whether to use what `settings` name and the user has not used before.
 
-    Args:
-      path: the run.json that has the settings.
-      trusts: the value of --trust-run.
-
-    Raises:
-      click.ClickException: the user does not trust them, or cannot be asked; or there is no such dataset.
+    `path` is the run.json that has the settings, and `trusts` the value of --trust-run.
     """
     with one_line_errors():
         unknown = trust.unknown(settings)

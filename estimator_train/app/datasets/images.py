@@ -131,15 +131,10 @@ def open_directory(
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """Collects what a search finds besides images.
+    """Collects what a search finds besides images."""
 
-    Attributes:
-      other_files: {ending: number of files of other formats}.
-      class_directories: see `image_files`.
-    """
-
-    other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    class_directories: dict[str, str] = dataclasses.field(default_factory=dict)
+    other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by their endings
+    class_directories: dict[str, str] = dataclasses.field(default_factory=dict)  # see `image_files`
 
 
 def counted_endings(others: Mapping[str, int]) -> str | None:

@@ -157,11 +157,7 @@ def _check_phases(run, earlier):
 
 
 def show(run: Run) -> None:
-    """Prints the plan.
-
-    Raises:
-      click.ClickException: the data is not where --data-dir says.
-    """
+    """Prints the plan; raises ClickException if the data is not where --data-dir says."""
     if run.task.is_chief:
         click.echo(on_terminal(plan(run), indent=13))
     if run.missing and not must_be_fetched(run.settings):

@@ -24,11 +24,7 @@ class DamagedImagesError(ValueError):
 
 @contextlib.contextmanager
 def naming_all_damaged_images(settings, data, sides=("train", "validation", "eval")):
-    """If an image file cannot be decoded in the block, looks through those of all `sides`, and names each such file.
-
-    Raises:
-      click.ClickException: files cannot be decoded.
-    """
+    """If an image file cannot be decoded in the block, looks through those of all `sides`, and names each such file."""
     try:
         yield
     except tf.errors.OpError as error:

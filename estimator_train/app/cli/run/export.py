@@ -48,10 +48,7 @@ def without_lines_of_libraries():
 
 
 def export_saved_model(settings, model_dir, checkpoint, out):
-    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path.
-
-    Its assets.extra has the files of `_about`.
-    """
+    """Writes a SavedModel, with the files of `_about`, to a new version directory in `out`, and returns its path."""
     leftovers.remove_abandoned(out)
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     receiver_fn = _receiver_fn(settings, encoded=True)
@@ -103,9 +100,6 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     `data` is the dataset of the settings, or None for an input_fn. A quantized model that predicts worse is written
     nevertheless, and a line says so. An ONNX file has the `_facts` as metadata, and beside a TFLite file are those of
     `_about`.
-
-    Raises:
-      click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
     """
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     receiver_fn = _receiver_fn(settings)
@@ -168,10 +162,7 @@ def _calibration(settings, data, names):
 
 
 def _few(data):
-    """Returns the dataset with at most `EVALUATED` evaluation images, of each class its share.
-
-    A dataset that cannot choose them is returned as it is.
-    """
+    """Returns the dataset with at most `EVALUATED` evaluation images, each class with its share, if it can."""
     if data.eval_examples <= EVALUATED:
         return data
     try:
@@ -181,10 +172,7 @@ def _few(data):
 
 
 def _predicted(input_fn, estimator, checkpoint, run, limit):
-    """Returns (batches of labels, the Estimator's outputs, those of `run`) for at least `limit` examples, if there are.
-
-    Outputs are arrays by name.
-    """
+    """Returns (batches of labels, the Estimator's outputs by name, those of `run`) for about `limit` examples."""
     batches = []
     with run_errors(), estimator.predictor(checkpoint_path=checkpoint) as predict:
         for features, *labels in _batches(input_fn):
@@ -197,10 +185,7 @@ def _predicted(input_fn, estimator, checkpoint, run, limit):
 
 
 def _compared_by_metric(settings, file_format, labels, own, converted):
-    """Returns how a quantized model compares with the model itself, by the metric that ranks checkpoints.
-
-    Returns None if the outputs have no such metric.
-    """
+    """Says how a quantized model compares with the model itself by the metric that ranks checkpoints, if any."""
     labels = np.concatenate([batch[0] for batch in labels])
     try:
         (metric, before), (_, after) = (_main_metric(settings, labels, outputs) for outputs in (own, converted))
@@ -220,11 +205,7 @@ def _main_metric(settings, labels, outputs):
 
 
 def _compared_by_value(file_format, own, converted):
-    """Returns how far the outputs of a converted model differ from the model's own.
-
-    Raises:
-      click.ClickException: they differ, and the model is not quantized.
-    """
+    """Says how far a converted model's outputs differ from the model's own; they must not, unless it is quantized."""
     tolerance = _TOLERANCES.get(file_format, 0.1)
     difference = max(float(np.max(np.abs(converted[name] - value))) for name, value in own.items())
     tolerated = tolerance * max(1.0, *(float(np.max(np.abs(value))) for value in own.values()))

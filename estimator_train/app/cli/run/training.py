@@ -68,22 +68,15 @@ class _Part:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A run that is ready to be trained.
-
-    Attributes:
-      parts: those that are not finished, or the last one.
-      input_fns: those of training, of the evaluations during training, and of the final evaluation.
-      every: steps between summaries.
-      say: prints a line, unless this process has nothing to say.
-    """
+    """A run that is ready to be trained."""
 
     run: Run
-    parts: list[_Part]
-    input_fns: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
+    parts: list[_Part]  # those that are not finished, or the last one
+    input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
     strategy: tf.distribute.Strategy | None
-    every: int
-    say: Callable[[str], None]
+    every: int  # steps between summaries
+    say: Callable[[str], None]  # prints a line, unless this process has nothing to say
 
     @property
     def estimator(self) -> Estimator:
