@@ -31,6 +31,11 @@ class Run:
     missing: str | None = None  # in a dry run, what is missing of data that is not here; the plan does without it
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether to show only errors and the final result."""
+        return self.verbosity == "quiet"
+
+    @property
     def batches_per_step(self) -> int:
         """Number of batches, over all replicas, that one global step takes."""
         return self.training.accumulate_steps * self.training.num_replicas

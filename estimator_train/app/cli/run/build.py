@@ -171,10 +171,9 @@ def local_strategy(gpus, replicas, all_reduce):
 
 
 def set_verbosity(verbosity):
-    """Sets TensorFlow's log level for "quiet", "normal" or "verbose"; returns whether it is "quiet"."""
+    """Sets TensorFlow's log level for "quiet", "normal" or "verbose"."""
     if verbosity in _LOG_LEVELS:
         tf.get_logger().setLevel(_LOG_LEVELS[verbosity])
-    return verbosity == "quiet"
 
 
 def checkpoint_paths(run, selected, every=False):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -114,19 +115,12 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
             return conversion.run_onnx(content, _by_input(features, names))
         return conversion.run_tflite(content, _by_input(features, names))
 
-    score = None
-    if data and file_format in QUANTIZED:
-        input_fn = build_eval_input_fn(settings, _few(data))
-        labels, own, converted = _predicted(input_fn, estimator, checkpoint, run, EVALUATED)
-        score = _compared_by_metric(settings, file_format, labels, own, converted)
-    else:
-        _, own, converted = _predicted(build_eval_input_fn(settings, data), estimator, checkpoint, run, 1)
-    note = score or _compared_by_value(file_format, own, converted)
+    compared = _compared(settings, data, file_format, functools.partial(_predicted, estimator, checkpoint, run))
     if file_format != "onnx":
         for name, text in _about(settings).items():
             files.write_whole(target.with_suffix(f".{name}"), text)
     files.write_whole(target, content)
-    return note
+    return compared
 
 
 def _converted(saved_model, file_format, settings, calibration):
@@ -171,7 +165,16 @@ def _few(data):
         return data
 
 
-def _predicted(input_fn, estimator, checkpoint, run, limit):
+def _compared(settings, data, file_format, predicted):
+    """Says how the outputs of a converted model, which `predicted` returns as `_predicted` does, compare."""
+    if not (data and file_format in QUANTIZED):
+        _, *outputs = predicted(build_eval_input_fn(settings, data), 1)
+        return _compared_by_value(file_format, *outputs)
+    labels, *outputs = predicted(build_eval_input_fn(settings, _few(data)), EVALUATED)
+    return _compared_by_metric(settings, file_format, labels, *outputs) or _compared_by_value(file_format, *outputs)
+
+
+def _predicted(estimator, checkpoint, run, input_fn, limit):
     """Returns (batches of labels, the Estimator's outputs by name, those of `run`) for about `limit` examples."""
     batches = []
     with run_errors(), estimator.predictor(checkpoint_path=checkpoint) as predict:

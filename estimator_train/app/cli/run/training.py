@@ -76,11 +76,15 @@ class _Job:
     recorder: _Recorder
     strategy: tf.distribute.Strategy | None
     every: int  # steps between summaries
-    say: Callable[[str], None]  # prints a line, unless this process has nothing to say
 
     @property
     def estimator(self) -> Estimator:
         return self.parts[-1].estimator
+
+    def say(self, line: str) -> None:
+        """Prints a line on the chief, unless --quiet hides all but the result."""
+        if self.run.task.is_chief and not self.run.is_quiet:
+            click.echo(line)
 
 
 def run_training(run: Run) -> int:
@@ -122,27 +126,26 @@ def run_training(run: Run) -> int:
 
 def _prepare(run):
     """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
-    is_quiet = set_verbosity(run.verbosity)
+    set_verbosity(run.verbosity)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         strategy = _strategy(run)
         config = _run_config(run, strategy, every)
+    recorder = _Recorder(run)
+    parts = list(_parts(run, config, recorder.examples))
+    return _Job(run, parts, _input_fns(run), recorder, strategy, every)
+
+
+def _parts(run, config, examples):
+    """Yields the parts to train, whose evaluations `examples` can watch."""
     with run_errors():
         checkpoint = newest_intact(run.model_dir)
-    say = click.echo
-    if is_quiet:
-        say = _say_nothing
-    recorder = _Recorder(run, say)
-    parts = []
     for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
         resumes = checkpoint is not None
         model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
-        estimator = recorder.examples.attach(estimator_of(model, config))
+        estimator = examples.attach(estimator_of(model, config))
         callbacks = callback_hooks(run)  # to them, each part is a separate training
-        parts.append(_Part(settings, estimator, last_step, trained_weights(model), callbacks))
-    if not run.task.is_chief:
-        say = _say_nothing
-    return _Job(run, parts, _input_fns(run), recorder, strategy, every, say)
+        yield _Part(settings, estimator, last_step, trained_weights(model), callbacks)
 
 
 def _input_fns(run):
@@ -160,7 +163,7 @@ def _strategy(run):
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
     takes_gpus = not (run.training.gpus or run.training.replicas or run.training.jit_compile)
-    if takes_gpus and run.verbosity != "quiet":
+    if takes_gpus and not run.is_quiet:
         name_idle_gpus()
     if run.task.is_alone:
         return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
@@ -252,7 +255,7 @@ def _hooks_of(job, timing, loggers):
     if not job.run.task.is_chief:
         return []
     hooks = [timing]
-    if job.run.verbosity != "quiet":
+    if not job.run.is_quiet:
         hooks.append(ProgressHook())
     return hooks + logger_hooks(loggers, job.run, job.every)
 
@@ -358,9 +361,8 @@ class _Recorder(Exporter):
 
     name = "note_metrics"
 
-    def __init__(self, run, say):
+    def __init__(self, run):
         self._run = run
-        self._say = say
         self._recorded = self._images = None
         self._choosing = run.data and run.data.to_choose_on()
         if run.validation_examples:
@@ -383,11 +385,7 @@ class _Recorder(Exporter):
         if evaluation != self._recorded:
             self.add(checkpoint_path, eval_result, self._choosing, images=self._images)
             self._recorded = evaluation
-        if not is_the_final_export:
+        if not (is_the_final_export or self._run.is_quiet):
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 checkpoint = as_typed(self._run.model_dir, checkpoint_path)
-                self._say(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
-
-
-def _say_nothing(line):
-    pass
+                click.echo(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
