@@ -218,7 +218,7 @@ class Settings:
             return self.holding_out(data)
 
     def holding_out(self, data):
-        """Returns the dataset with the share `validation` of its training examples held out, by patient with `split`."""
+        """Returns the dataset with its share `validation` held out for validation, with `split` by patient."""
         if self.split and self.validation:
             return with_patients_for_validation(data, self.validation)
         return data.with_validation(self.validation)

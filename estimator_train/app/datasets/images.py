@@ -85,13 +85,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def open_directory(
-    directory: str | os.PathLike[str],
-    *,
-    name: str,
-    default_model: str,
-    image_size: tuple[int, int],
-    default_epochs: int | None = None,
-    class_names: Sequence[str] | None = None,
+    directory: str | os.PathLike[str], *, name: str, class_names: Sequence[str] | None = None, **defaults: Any
 ) -> Dataset:
     """Returns the dataset of `directory`.
 
@@ -103,6 +97,7 @@ def open_directory(
 
     Args:
       class_names: the required classes in the order of their indices; None uses those found, sorted.
+      **defaults: `default_model`, `image_size` and perhaps `default_epochs` of the dataset.
 
     Raises:
       FileNotFoundError, NotADirectoryError: `directory` does not exist, or is not a directory.
@@ -120,9 +115,7 @@ def open_directory(
     return Dataset(
         name=name,
         class_names=names,
-        default_model=default_model,
-        default_epochs=default_epochs,
-        image_size=image_size,
+        **defaults,
         **sides({part: image_files(names, paths, found.class_directories) for part, paths in parts.items()}),
         left_out=left_out,
         other_files=found.other_files,

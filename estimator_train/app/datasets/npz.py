@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.dataset import About, Dataset, sides
 from estimator_train.app.datasets.part import Part
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
 
+_SIDES = ("train", "test")
 _MOST_CLASSES = 100_000  # each has an output of the model
 _WHITE = 1.01  # resizing may overshoot 1
 _MOST_TIMES = 1100  # by which deflate makes data smaller, at most
@@ -71,27 +72,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     arrays = _read(path)
-    for side in ("train", "test"):
+    for side in _SIDES:
         _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
-    class_names = _class_names(path, arrays)
-    height, width = arrays["x_train"].shape[1:3]
-    train, test = (
-        ImageArrays(
-            class_names=class_names,
-            images=arrays[f"x_{side}"],
-            labels=arrays[f"y_{side}"].astype(np.int64),  # tf.one_hot takes no uint64
-        )
-        for side in ("train", "test")
-    )
-    return Dataset(
-        name="npz",
-        class_names=class_names,
-        default_model="small_cnn",
-        default_epochs=5,
-        image_size=(height, width),
-        train=train,
-        eval=test,
-    )
+    class_names, parts = _class_names(path, arrays), {}
+    for side in _SIDES:
+        labels = arrays[f"y_{side}"].astype(np.int64)  # tf.one_hot takes no uint64
+        parts[side] = ImageArrays(class_names=class_names, images=arrays[f"x_{side}"], labels=labels)
+    defaults = {"default_model": "small_cnn", "default_epochs": 5, "image_size": arrays["x_train"].shape[1:3]}
+    return Dataset(name="npz", class_names=class_names, **defaults, **sides(parts))
 
 
 def _class_names(path, arrays):
@@ -109,7 +97,7 @@ def _class_names(path, arrays):
 
 
 def _read(path):
-    names = ("x_train", "y_train", "x_test", "y_test")
+    names = [f"{array}_{side}" for side in _SIDES for array in "xy"]
     try:
         with path.open("rb") as opened, np.load(opened) as file:
             there = [name for name in (*names, "class_names") if name in file]
