@@ -49,29 +49,20 @@ class StoredRun:
     Attributes:
       model_dir: the directory, as it was given.
       about: the content of run.json: command, started, versions, devices, git_commit and the parts below.
+      settings: those of the data and the model, by the names of their flags; a resumed run keeps most of them.
+      training: the settings of the training, by the names of their flags, as the run was last started or resumed.
+      data: numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class.
     """
 
     def __init__(self, model_dir: str | os.PathLike[str]) -> None:
         self.model_dir = os.fspath(model_dir)
         self.about = _about(self.model_dir)
+        self.settings: dict[str, Any] = self.about["settings"]
+        self.training: dict[str, Any] = self.about["training"]
+        self.data: dict[str, Any] = self.about.get("data", {})
 
     def __repr__(self) -> str:
         return f"<StoredRun {self.model_dir}>"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of the data and the model, by the names of their flags; a resumed run keeps most of them."""
-        return self.about["settings"]
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The settings of the training, by the names of their flags, as the run was last started or resumed."""
-        return self.about["training"]
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """Numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class."""
-        return self.about.get("data", {})
 
     @functools.cached_property
     def newest(self) -> str | None:
