@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import click
@@ -284,5 +285,5 @@ def _defaults_of_environment(flags):
         if channels:
             sources["files"] = channels
     if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
-        sources["folder"] = environment.model_dir_variable()
+        sources["folder"] = next(name for name in environment.MODEL_DIR if os.environ.get(name))
     return sources
