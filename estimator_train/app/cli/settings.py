@@ -22,6 +22,7 @@ from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.datasets.images import subdirectories
 from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
+from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 
 MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
@@ -170,6 +171,13 @@ class Settings:
     def decoding(self):
         """Returns the arguments of `decode_image` among these settings, those of training."""
         return {"resize": self.resize or RESIZES[0], "orient": not self.ignore_orientation}
+
+    @property
+    def initial_weights(self):
+        """Returns the weights that a new run starts from: imagenet, none or a file; None for the model's own."""
+        if self.weights is None and self.model in CLASSES:
+            return "imagenet"
+        return self.weights
 
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""

@@ -19,7 +19,6 @@ from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.functions import check_function
 from estimator_train.app.cli.settings import optimization_of
-from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
 
@@ -65,11 +64,9 @@ def _say_building(settings, loads):
     """Says on a terminal that a model is built, which may take a minute, unless --quiet hides all but errors."""
     if not (sys.stderr.isatty() and tf.get_logger().isEnabledFor(logging.WARNING)):
         return
-    text, weights = f"building {settings.model}", settings.weights
-    if weights is None and settings.model in CLASSES:
-        weights = "imagenet"
-    if loads and weights not in (None, "none"):
-        text += f", with weights from {weights}"
+    text = f"building {settings.model}"
+    if loads and settings.initial_weights not in (None, "none"):
+        text += f", with weights from {settings.initial_weights}"
     _say_once(text)
 
 
