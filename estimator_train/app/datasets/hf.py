@@ -7,19 +7,16 @@ import functools
 import importlib.util
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "a folder that Hugging Face datasets saved or can load")
 
@@ -75,7 +72,7 @@ class HfSplit(Part):
     def take(self, rows: Sequence[int]) -> HfSplit:
         return dataclasses.replace(self, rows=self.rows.select(rows), labels=self.labels[rows])
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         import tensorflow as tf
 
         from estimator_train import input_fns

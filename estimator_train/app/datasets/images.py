@@ -6,16 +6,13 @@ import collections
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "a folder of class folders")
 
@@ -46,7 +43,7 @@ class ImageFiles(Part):
         paths, keys, labels = ([values[row] for row in rows] for values in (self.paths, self.keys, self.labels))
         return dataclasses.replace(self, paths=paths, keys=keys, labels=labels)
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
         from estimator_train import input_fns
 

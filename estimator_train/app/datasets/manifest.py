@@ -9,8 +9,8 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,8 @@ from estimator_train._engine.host.paths import as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
-from estimator_train.app.datasets.part import held_out
+from estimator_train.app.datasets.part import InputFn, held_out
 from estimator_train.app.models import TASKS
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
@@ -91,7 +88,7 @@ class ManifestImages(ImageFiles):
                 raise ValueError(f"label {name} has too few training images to hold out {share:g} of them")
         return kept, dataclasses.replace(held, weights=None)
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train import input_fns
 
         num_classes = None

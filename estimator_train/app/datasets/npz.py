@@ -10,17 +10,14 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.dataset import About, Dataset, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
@@ -41,7 +38,7 @@ class ImageArrays(Part):
     def take(self, rows: Sequence[int]) -> ImageArrays:
         return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 

@@ -46,8 +46,9 @@ def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
     chosen = _held_out(data, share)
     rows = [row for row, path in enumerate(data.train.paths) if patient_of(path) in chosen]
     split = data.holding_out(rows)
+    by_side = split.class_counts() or {}
     for class_name in data.class_names:
-        if not all(counts[class_name] for counts in split.class_counts().values()):
+        if not all(counts[class_name] for counts in by_side.values()):
             raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
     return split
 

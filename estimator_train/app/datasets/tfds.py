@@ -8,14 +8,10 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "TensorFlow Datasets")
 
@@ -96,7 +92,7 @@ class TfdsSplit(Part):
         before, after = (dataclasses.replace(self, name=name) for name in names)
         return before, after
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):
