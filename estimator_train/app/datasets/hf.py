@@ -106,9 +106,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no folder {directory}")
     package = _package("hf")
-    is_saved = any((directory / name).exists() for name in ("dataset_dict.json", "state.json"))
+    load = package.load_dataset
+    if (directory / "dataset_dict.json").exists() or (directory / "state.json").exists():
+        load = package.load_from_disk
     try:
-        splits = package.load_from_disk(str(directory)) if is_saved else package.load_dataset(str(directory))
+        splits = load(str(directory))
     except Exception as error:  # its file readers raise errors of many classes
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"{directory} cannot be loaded ({type(error).__name__}: {reason})") from error

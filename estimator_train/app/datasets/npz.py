@@ -42,9 +42,12 @@ class ImageArrays(Part):
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
-        images = self.images if self.images.ndim == 4 else self.images[..., np.newaxis]
-        to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
-        return MappedBatches(input_fns.arrays(images, self.labels, **options), to_input)
+        images = self.images
+        if images.ndim == 3:
+            images = images[..., np.newaxis]
+        batches = input_fns.arrays(images, self.labels, **options)
+        form = {"image_size": image_size, "num_classes": len(self.class_names)}
+        return MappedBatches(batches, functools.partial(as_model_input, **form))
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -122,11 +125,12 @@ def _check_member(archive, name):
     if len(members) != 1:
         raise ValueError(f"it has {len(members)} arrays {name}")
     with archive.open(members[0]) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = np.lib.format.read_array_header_2_0
+        if np.lib.format.read_magic(file) == (1, 0):
+            read = np.lib.format.read_array_header_1_0
         shape, _, dtype = read(file)
-    claimed, packed = math.prod(shape) * dtype.itemsize, members[0].compress_size
-    if claimed > members[0].file_size or members[0].file_size > _MOST_TIMES * (packed + 1):
+    size, packed = members[0].file_size, members[0].compress_size
+    if math.prod(shape) * dtype.itemsize > size or size > _MOST_TIMES * (packed + 1):
         raise ValueError(f"{name} claims the shape {shape} of {dtype}, but has {packed} bytes")
 
 

@@ -44,8 +44,9 @@ class Named:
             )
         image, label = features
         builder = self._prepared(data_dir)
-        names = ["train", *(split for split in ("test", "validation") if split in builder.info.splits)]
-        if len(names) == 1:
+        held_out = [split for split in ("test", "validation") if split in builder.info.splits]
+        names = ["train", *held_out]
+        if not held_out:
             names = ["train[:80%]", "train[80%:]"]
         class_names = tuple(label.names)
         parts = {name: TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names}

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("tensorflow")  # that of tf.get_logger(); a command looks at a run before it imports TensorFlow
 
 _SLOT = "/.OPTIMIZER_SLOT/"
+_NUMBER_OR_NONE = (*NUMBER, type(None))
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
+_SCALING = ("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency")
 _PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
 _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part in _PARTS))
 
@@ -133,11 +135,11 @@ class StoredRun:
         if not path.is_file():
             return None
         timing = parsed(path.read_bytes())
-        if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), (*NUMBER, type(None))) for name in _TIMES):
+        if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), _NUMBER_OR_NONE) for name in _TIMES):
             sessions = timing.get("sessions")
             if not isinstance(sessions, list):
                 sessions = []
-            return timing | {"sessions": [each for each in sessions if _is_session(each)]}
+            return timing | {"sessions": list(filter(_is_session, sessions))}
         log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
         return None
 
@@ -148,10 +150,8 @@ class StoredRun:
         if not path.is_file():
             return []
         measured = parsed(path.read_bytes())
-        rows = measured.get("scaling") if isinstance(measured, dict) else None
-        numbers = dict.fromkeys(("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency"), NUMBER)
-        if isinstance(rows, list) and all(has(row, **numbers) and "epoch_seconds" in row for row in rows):
-            return rows
+        if has(measured, scaling=list) and all(map(_is_scaling, measured["scaling"])):
+            return measured["scaling"]
         log.warning("%s is skipped because it was not written by bench; run bench again", path)
         return []
 
@@ -210,10 +210,13 @@ def _about(model_dir):
     return {name: value for name, value in about.items() if name not in wrong}
 
 
+def _is_scaling(row):
+    return has(row, **dict.fromkeys(_SCALING, NUMBER)) and "epoch_seconds" in row
+
+
 def _is_session(session):
-    if not has(session, started=str, **dict.fromkeys(_SESSION, NUMBER)):
-        return False
-    return isinstance(session.get("input_wait_seconds"), (*NUMBER, type(None)))
+    kinds = {"started": str, "input_wait_seconds": _NUMBER_OR_NONE} | dict.fromkeys(_SESSION, NUMBER)
+    return has(session, **kinds)
 
 
 def _is_counts(data):

@@ -283,7 +283,8 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
 
     It returns None in a cluster, and if evaluations have ended the training before it was resumed.
     """
-    training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
+    training = job.run.training
+    train_input_fn, eval_input_fn, _ = job.input_fns
     exporters = [job.recorder, LoggerExporter(*loggers)]
     if training.early_stopping or training.keep_best:
         stop = _early_stopping(training, estimator)
