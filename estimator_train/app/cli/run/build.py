@@ -25,9 +25,9 @@ from estimator_train.keras_estimator import model_to_estimator
 _LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
 
 
-def build_estimator(settings, config, training=None, last_step=None, *, resumes=False):
-    """Returns an Estimator of the settings' model; see `build_model` for the other arguments."""
-    return estimator_of(build_model(settings, training, last_step, resumes=resumes), config)
+def build_estimator(settings, config):
+    """Returns an Estimator of the settings' model, for restoring a checkpoint."""
+    return estimator_of(build_model(settings), config)
 
 
 def estimator_of(model, config):

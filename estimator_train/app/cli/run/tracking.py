@@ -43,13 +43,6 @@ def logger_hooks(opened, run, every):
     ]
 
 
-def log_files(opened, paths):
-    """Logs files and directories; None stands for one that does not exist."""
-    for logger in opened:
-        for path in filter(None, paths):
-            logger.log_file(path)
-
-
 def callback_hooks(run):
     """Returns a list with the hook of the user's callbacks, empty if there are none."""
     function = run.training.callbacks

@@ -37,7 +37,7 @@ from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.result import Result, say_result, unmonitored
-from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
+from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, opened_loggers
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
@@ -346,7 +346,9 @@ def _evaluate(job, metrics, stop, loggers):
 def _write_report(job, result, loggers):
     """Writes the report, logs the files of the run, and returns the report."""
     report = job.recorder.reporter.write()
-    log_files(loggers, [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)])
+    paths = [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)]
+    for logger, path in itertools.product(loggers, filter(None, paths)):
+        logger.log_file(path)
     return report
 
 
