@@ -47,7 +47,7 @@ from estimator_train.app.runs.provenance import provenance
 from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
-from estimator_train.hooks import CallbacksHook, ProgressHook, TimingHook
+from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
@@ -63,7 +63,6 @@ class _Part:
     estimator: Estimator
     last_step: int | None
     trained_weights: int | None
-    callbacks: list[CallbacksHook]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +96,13 @@ def run_training(run: Run) -> int:
         with run_errors():
             _train_and_evaluate(job, job.parts[0].estimator, run.last_step, eval_hooks=[job.recorder.examples])
         return 0
+    # To callbacks, each part is a separate training.
+    callbacks = [callback_hooks(run) for _ in job.parts]
     stop = StopOnSignal(job.strategy, functools.partial(_say_stopped, job))
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     result = report = None
     with (
-        logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
-        run_errors(not_for(run.settings, run.training, run.data)),
-        naming_all_damaged_images(run.settings, run.data),
+        _explaining_errors(run),
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
@@ -111,7 +110,7 @@ def run_training(run: Run) -> int:
     ):
         if run.task.is_chief:
             _save_run_file(job)
-        metrics = _train(job, stop, _hooks_of(job, timing, loggers), loggers)
+        metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
         with stop.ending_together():
             if run.task.is_chief:
                 result = _evaluate(job, metrics, stop, loggers)
@@ -124,28 +123,26 @@ def run_training(run: Run) -> int:
     return 0
 
 
+@contextlib.contextmanager
+def _explaining_errors(run):
+    """Turns the expected errors of a training into one line, and hides a log line whose content the plan has shown."""
+    with (
+        logging_only(lambda record: not hasattr(record, "examples_of_step")),
+        run_errors(not_for(run.settings, run.training, run.data)),
+        naming_all_damaged_images(run.settings, run.data),
+    ):
+        yield
+
+
 def _prepare(run):
-    """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
     set_verbosity(run.verbosity)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         strategy = _strategy(run)
         config = _run_config(run, strategy, every)
     recorder = _Recorder(run)
-    parts = list(_parts(run, config, recorder.examples))
+    parts = _parts(run, config, recorder)
     return _Job(run, parts, _input_fns(run), recorder, strategy, every)
-
-
-def _parts(run, config, examples):
-    """Yields the parts to train, whose evaluations `examples` can watch."""
-    with run_errors():
-        checkpoint = newest_intact(run.model_dir)
-    for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
-        resumes = checkpoint is not None
-        model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
-        estimator = examples.attach(estimator_of(model, config))
-        callbacks = callback_hooks(run)  # to them, each part is a separate training
-        yield _Part(settings, estimator, last_step, trained_weights(model), callbacks)
 
 
 def _input_fns(run):
@@ -186,6 +183,19 @@ def _run_config(run, strategy, every):
         resume_input=True,
         **run.training.config_arguments,
     )
+
+
+def _parts(run, config, recorder):
+    """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
+    with run_errors():
+        checkpoint = newest_intact(run.model_dir)
+    parts = []
+    for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
+        resumes = checkpoint is not None
+        model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
+        estimator = recorder.examples.attach(estimator_of(model, config))
+        parts.append(_Part(settings, estimator, last_step, trained_weights(model)))
+    return parts
 
 
 def _unfinished_parts(run, checkpoint):
@@ -260,16 +270,16 @@ def _hooks_of(job, timing, loggers):
     return hooks + logger_hooks(loggers, job.run, job.every)
 
 
-def _train(job, stop, hooks, loggers):
+def _train(job, stop, hooks, callbacks, loggers):
     """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it on the way."""
     run, metrics = job.run, None
-    for part in job.parts:
+    for part, own_hooks in zip(job.parts, callbacks, strict=True):
         stop.check()
         if run.settings.phases:
             job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
         if part.trained_weights:
             job.say(f"training {part.trained_weights:,} weights")
-        part_hooks = [*hooks, *part.callbacks, stop]
+        part_hooks = [*hooks, *own_hooks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
             metrics = _train_and_evaluate(job, part.estimator, part.last_step, part_hooks, eval_hooks, loggers)
@@ -283,8 +293,7 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
 
     It returns None in a cluster, and if evaluations have ended the training before it was resumed.
     """
-    training = job.run.training
-    train_input_fn, eval_input_fn, _ = job.input_fns
+    training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     exporters = [job.recorder, LoggerExporter(*loggers)]
     if training.early_stopping or training.keep_best:
         stop = _early_stopping(training, estimator)
