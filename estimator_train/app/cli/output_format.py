@@ -62,7 +62,6 @@ def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:
 
 
 def as_table(rows: Iterable[Any], headers: Any = "keys") -> str:
-    """Returns a table for people."""
     return tabulate.tabulate(rows, headers=headers, floatfmt=".4f", missingval="n/a")
 
 

@@ -221,8 +221,6 @@ class CountOr(Count):
 
 
 class Steps(Count):
-    """A number of global steps."""
-
     def __init__(self):
         super().__init__(most=_MOST_STEPS)
 

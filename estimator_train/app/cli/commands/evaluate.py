@@ -170,7 +170,6 @@ def _summary(entry, result):
 
 
 def _own(entry, result):
-    """Returns the model's own metrics."""
     if result is None:
         return entry["metrics"]
     return {name: value for name, value in entry["metrics"].items() if name not in METRICS[result.task]}

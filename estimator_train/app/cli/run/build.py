@@ -31,7 +31,6 @@ def build_estimator(settings, config):
 
 
 def estimator_of(model, config):
-    """Returns an Estimator of a compiled Keras model."""
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
@@ -136,7 +135,6 @@ def build_train_input_fn(settings, data, training):
 
 
 def build_eval_input_fn(settings, data, cache=None):
-    """Returns the evaluation input_fn."""
     if settings.input_fn:
         return load_function(settings.eval_input_fn)
     if cache == "features":  # the whole model is evaluated

@@ -231,7 +231,6 @@ def _batches(input_fn):
 
 
 def _input_names(receiver_fn):
-    """Returns the names of the model's inputs."""
     with tf.Graph().as_default():
         return list(receiver_fn().receiver_tensors)
 
