@@ -62,7 +62,8 @@ def image_files(
     Args:
       class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
     """
-    indices, above = {name: index for index, name in enumerate(class_names)}, class_directories or {}
+    indices = {name: index for index, name in enumerate(class_names)}
+    above = class_directories or {}
     labels = {path: indices[name] for name, paths in files.items() for path in paths}
     paths = sorted(labels)
     directories = [os.path.dirname(path) for path in paths]

@@ -97,11 +97,10 @@ def read(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     if not path.is_file():
         by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
         return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
-    lines = path.read_bytes().splitlines()
-    entries = [_entry(line) for line in lines]
+    entries = list(map(_entry, path.read_bytes().splitlines()))
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
     if bad:
-        log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(lines), bad)
+        log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(entries), bad)
     return [entry for entry in entries if entry is not None]
 
 

@@ -127,7 +127,8 @@ def timing_of_run(flags, steps, model_dir):
 
     The process is killed once training has finished, to save the time of the final evaluation.
     """
-    timing_file, errors_file = Path(model_dir, "run", "timing.json"), Path(model_dir, "errors")
+    timing_file = Path(model_dir, "run", "timing.json")
+    errors_file = Path(model_dir, "errors")
     with errors_file.open("w") as errors:
         process = _start(flags, timing_file.parent, errors)
     try:

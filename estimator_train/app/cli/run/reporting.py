@@ -73,8 +73,9 @@ class Reporter:
         pixels = self._pixels(self._samples.values())
         labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
         with eager_mode():  # as in _images
-            images, _ = next(iter(augmented(lambda: tf.data.Dataset.from_tensors((pixels, labels)), names)()))
-            return [Image.fromarray((255 * each).round().astype("uint8")) for each in np.clip(images, 0, 1)]
+            examples = tf.data.Dataset.from_tensors((pixels, labels))
+            images, _ = next(iter(augmented(lambda: examples, names)()))
+            return [_image_of(each) for each in np.clip(images, 0, 1)]
 
     def _pixels(self, images):
         """Returns PIL images as the model takes them: float32 of shape (images, height, width, 3)."""
@@ -154,7 +155,8 @@ def _images(settings, data, indices):
             return {index: image_at(paths[index], settings) for index in np.sort(indices).tolist()}
         examples = build_eval_input_fn(settings, data)().unbatch().enumerate()
         chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
-        return {
-            int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
-            for index, (image, _) in iterate(chosen)
-        }
+        return {int(index): _image_of(image.numpy()) for index, (image, _) in iterate(chosen)}
+
+
+def _image_of(pixels):
+    return Image.fromarray((255 * pixels).round().astype("uint8"))
