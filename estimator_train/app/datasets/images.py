@@ -32,10 +32,6 @@ class ImageFiles(Part):
     paths: list[str]
     keys: list[str]
 
-    @property
-    def count(self) -> int:
-        return len(self.paths)
-
     def names(self) -> Sequence[str]:
         return self.keys
 
