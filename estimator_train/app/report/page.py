@@ -19,7 +19,6 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
-from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.models.defaults import with_defaults
@@ -183,7 +182,7 @@ def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
 
 
 def _of_training(run):
-    return _by_name(read_eval_metrics(f"{run.model_dir}/events.out.tfevents.*"))
+    return _by_name(run.summaries)
 
 
 def _sides(training, evaluations):
