@@ -165,10 +165,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         if reserved:
             raise ValueError(f"{list(_RESERVED_PARAMS)} are reserved keys but existed in params {params}: {reserved}")
         sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size}
-        self._batch_sizes = {mode: size for mode, size in sizes.items() if size}
-        for size in self._batch_sizes.values():
-            if not isinstance(size, int) or size < 0:
-                raise ValueError(f"A batch size must be a positive int, given: {size!r}")
+        self._batch_sizes = _checked_sizes(sizes)
         if "params" in argument_names(model_fn):
             params = params or {}
         elif self._batch_sizes:
@@ -267,6 +264,15 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
             log.info("examples/sec: %g", rate)
             summary = v1.Summary(value=[v1.Summary.Value(tag="examples/sec", simple_value=rate)])
             event_writer(self._model_dir).add_summary(summary, step)
+
+
+def _checked_sizes(sizes):
+    """Returns the batch sizes that are given."""
+    given = {mode: size for mode, size in sizes.items() if size}
+    for size in given.values():
+        if not isinstance(size, int) or size < 0:
+            raise ValueError(f"A batch size must be a positive int, given: {size!r}")
+    return given
 
 
 def _set(params, name, value):
