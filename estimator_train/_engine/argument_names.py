@@ -10,7 +10,7 @@ from typing import Any
 def argument_names(function: Callable[..., Any]) -> list[str]:
     """Returns the names of a function's arguments, except `*args`, `**kwargs` and those that a partial has bound."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    bound = getattr(function, "keywords", {})
+    bound = getattr(inspect.unwrap(function), "keywords", {})
     parameters = inspect.signature(function).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind not in kinds and parameter.name not in bound]
 
