@@ -140,8 +140,9 @@ def _model_fn(
         with api_version.variable_scope(branch.scope, branch.partitioner) as scope:
             logits.append(call_logit_fn(branch.logit_fn, features, mode, None, config))
         # Use the scope's full name: another model_fn may call this one inside its own scope.
-        trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
-    train_op_fn = functools.partial(_train_op, branches=branches, trained=trained, api_version=api_version)
+        variables = v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/")
+        trained.append((branch, variables))
+    train_op_fn = functools.partial(_train_op, trained=trained, api_version=api_version)
     update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     total = tf.math.add_n(logits)
     return head.create_estimator_spec(
@@ -149,11 +150,9 @@ def _model_fn(
     )
 
 
-def _train_op(
-    loss: tf.Tensor, *, branches: list[Branch], trained: list[list[tf.Variable]], api_version: ApiV2
-) -> tf.Operation:
+def _train_op(loss: tf.Tensor, *, trained: list[tuple[Branch, list[tf.Variable]]], api_version: ApiV2) -> tf.Operation:
     ops = []
-    with api_version.train_scope([branch.scope for branch in branches]):
-        for branch, variables in zip(branches, trained, strict=True):
-            ops.append(train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0]))
+    with api_version.train_scope([branch.scope for branch, _ in trained]):
+        for branch, variables in trained:
+            ops.append(train_op(branch.make_optimizer(), loss, variables, counts_steps=not ops))
     return tf.group(*ops)
