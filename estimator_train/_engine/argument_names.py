@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -31,3 +31,8 @@ def bind(signature: inspect.Signature, *args: Any, **kwargs: Any) -> dict[str, A
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.arguments
+
+
+def taken_by(function: Callable[..., Any], offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of the arguments `offered` that a function takes."""
+    return {name: offered[name] for name in argument_names(function) if name in offered}
