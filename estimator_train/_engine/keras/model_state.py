@@ -20,8 +20,8 @@ from estimator_train._engine.distribution.private_tensorflow import own_collecti
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.input_fns.protocols import on_host_and_device
-from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.dataset import distributed_dataset
+from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters

@@ -21,6 +21,7 @@ from estimator_train.app.cli.commands.report import report
 from estimator_train.app.cli.commands.run import run
 from estimator_train.app.cli.commands.scan import scan
 from estimator_train.app.cli.commands.train import train
+from estimator_train.app.cli.commands.verify import verify
 from estimator_train.app.cli.errors import exit_with
 from estimator_train.app.cli.programs import check_former_words
 from estimator_train.app.cli.synonyms import meant_by
@@ -38,6 +39,7 @@ Examples:
   estimator_train export --model-dir runs/oct2017 --format saved_model --out DIR
   estimator_train run old_script.py --its --own --flags
   estimator_train scan old_repository
+  estimator_train verify old_script.py --python215 tf215/bin/python
 
 \b
 Bash completes commands, flags and names after
@@ -90,7 +92,7 @@ def commands():
     """
 
 
-for _command in (train, evaluate, report, compare, predict, export, run, scan, launch, datasets, memory, bench):
+for _command in (train, evaluate, report, compare, predict, export, run, scan, verify, launch, datasets, memory, bench):
     commands.add_command(_command)
 
 
