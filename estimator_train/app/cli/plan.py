@@ -58,7 +58,7 @@ def _together(run, resumes):
         "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
-        "evaluation": _evaluation(training, data),
+        "evaluation": _evaluation(settings, training, data),
     }
     if run.finds_rate:
         together |= dict.fromkeys(("validation", "checkpoints", "evaluation"))
@@ -187,11 +187,16 @@ def _steps(run):
         return _OF_DATASET
     if run.data is None:
         return run.last_step
+    a_pass = _counted(run.steps_per_epoch, "step")
     of_all = (run.training.epochs or 0) * run.steps_per_epoch
     if of_all and not run.finds_rate and run.last_step != of_all:
-        return f"{run.last_step}: the rest of {run.training.epochs} epochs of {run.steps_per_epoch}"
+        return f"{run.last_step}: the rest of {_counted(run.training.epochs, 'epoch')} of {a_pass}"
     epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
-    return f"{run.last_step}: {epochs} epoch{'s' * (epochs != '1')} of {run.steps_per_epoch}"
+    return f"{run.last_step}: {_counted(epochs, 'epoch')} of {a_pass}"
+
+
+def _counted(number, noun):
+    return f"{number} {noun}{'s' * (str(number) != '1')}"
 
 
 def _batch(settings, training):
@@ -218,7 +223,7 @@ def _devices(training):
             return f"{workers} workers, the first {training.gpus} GPUs of each"
         return f"{workers} workers, one device each"
     if training.replicas:
-        return f"{training.replicas} replica{'s' * (training.replicas > 1)} on the CPU"
+        return f"{_counted(training.replicas, 'replica')} on the CPU"
     if training.gpus == 1:
         return "the first GPU"
     if training.gpus:
@@ -287,7 +292,7 @@ def _checkpoints(training):
     return f"{every or 'every 10 minutes'} and at the end"
 
 
-def _evaluation(training, data):
+def _evaluation(settings, training, data):
     if not training.evaluate_every:
         return "at the end"
     monitor, validates = Monitor.of(training.monitor), data is not None and data.validation_examples
@@ -297,7 +302,8 @@ def _evaluation(training, data):
     if validates:
         text += " on the validation images"
     if training.early_stopping:
-        text += f"; {training.early_stopping} without a {monitor.better} {monitor.metric} end it"
+        ended = "the phase" if settings.phases else "it"
+        text += f"; {training.early_stopping} without a {monitor.better} {monitor.metric} end {ended}"
     if training.keep_best:
         text += f"; the checkpoint of the best {monitor.metric} is kept"
     if validates:

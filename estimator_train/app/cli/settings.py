@@ -35,7 +35,6 @@ _HAS_WEIGHTS = "--class-weights is for classification; give the weights of examp
 _NEEDS_BACKBONE = "{other} needs a dataset and a model with a backbone of keras.applications; leave out {flag}"
 _NEEDS_BOTH = "--input-fn and --eval-input-fn go together; give both"
 _HAS_PHASES = "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}"
-_HAS_EPOCHS = "each of the --phases has a number of epochs; leave out {other}"
 _NEEDS_FREEZING = "--cache features keeps the outputs of frozen layers; leave it out, or freeze all"
 _NEEDS_MOMENTUM = "--momentum is of two optimizers; give --optimizer sgd or --optimizer rmsprop, too"
 _NEEDS_EVALUATIONS = "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
@@ -57,7 +56,7 @@ class Settings:
         names=datasets.NAMES,
         plan="data",
     )
-    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its four classes; else
+    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its extracted zip; else
     synthetic_oct, which is drawn]"""
     data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
     """Directory of the dataset's files, or its single file; without --dataset, a directory of class directories."""
@@ -133,8 +132,6 @@ class Settings:
         kinds.Phases(),
         Excludes(("epochs", "max_steps"), _HAS_PHASES, mutual=True),
         Excludes(("freeze", "learning_rate", "find_learning_rate"), _HAS_PHASES),
-        Excludes(("early_stopping",), _HAS_EPOCHS),
-        Excludes(("ema",), "the averages of --ema would start over in each of the --phases; leave one out"),
         Excludes(("cache=features",), _NEEDS_FREEZING),
         may_change=True,
     )
@@ -308,7 +305,8 @@ class Training:
     early_stopping: int | None = setting(
         CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
     )
-    """Stop after N evaluations without a better loss, and keep the best checkpoint as --keep-best does."""
+    """Stop, or end one of the --phases, after N evaluations without a better loss, and keep the best checkpoint as
+    --keep-best does."""
     keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
     """Keep the evaluated checkpoint with the best loss in export/, as the result of the run."""
     monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss

@@ -165,6 +165,9 @@ class StoredRun:
     @property
     def phase_ends(self) -> Sequence[int]:
         """Global steps at which one of the run's --phases ends and the next one begins."""
+        if "phase_ends" in self.about:
+            return self.about["phase_ends"]
+        # Before phases could stop early, run.json did not say where they end.
         if not isinstance(self.settings.get("phases"), str) or "last_step" not in self.about:
             return []
         try:
@@ -207,11 +210,17 @@ def _about(model_dir):
         wrong.add("data")
     if not (isinstance(about.get("last_step"), int) and 0 <= about["last_step"] < 2**63):
         wrong.add("last_step")
+    if not _is_steps(about.get("phase_ends")):
+        wrong.add("phase_ends")
     return {name: value for name, value in about.items() if name not in wrong}
 
 
 def _is_scaling(row):
     return has(row, **dict.fromkeys(_SCALING, NUMBER)) and "epoch_seconds" in row
+
+
+def _is_steps(value):
+    return isinstance(value, list) and all(isinstance(step, int) and 0 < step < 2**63 for step in value)
 
 
 def _is_session(session):

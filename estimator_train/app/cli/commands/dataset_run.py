@@ -29,6 +29,7 @@ from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.monitor import Monitor
+from estimator_train.app.runs.stored_run import StoredRun
 
 _VALIDATION = 0.1  # of the training examples, to choose on
 _FOR_ONE_PROCESS = {  # flags, and what to do about them in a cluster
@@ -56,8 +57,10 @@ def resolve(flags: SimpleNamespace) -> Run:
         flags.dataset = dataset_of(flags)
 
     settings, data, missing = _settings(flags, model_dir)
-    training, finds_rate = _training(flags, settings, data), flags.find_learning_rate
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing)
+    training, finds_rate, ended = _training(flags, settings, data), flags.find_learning_rate, ()
+    if settings.phases:
+        ended = _ended_phases(model_dir)
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing, ended)
 
 
 def _settings(flags, model_dir):
@@ -79,6 +82,15 @@ def _training(flags, settings, data):
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     return training
+
+
+def _ended_phases(model_dir):
+    """Returns the global steps at which phases of a run that is resumed have ended."""
+    step = run_file.newest_step(model_dir)
+    if step == 0 or not run_file.path_in(model_dir).exists():
+        return ()
+    with one_line_errors():
+        return tuple(end for end in StoredRun(model_dir).phase_ends if end <= step)
 
 
 def _with_validation(settings, data, earlier):
@@ -114,8 +126,8 @@ def check(run: Run) -> None:
                 models.check_freeze(each.model, each.weights, each.freeze)
         if run.missing:  # the other checks need the data
             return
-        for steps in run.steps_of_parts:
-            optimization_of(settings, training).check_steps(steps)
+        for first_step, last_step in run.steps_of_parts[len(run.ended_phases) :]:
+            optimization_of(settings, training).check_steps(last_step and last_step - first_step)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:

@@ -57,10 +57,11 @@ _STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """The whole training, or one of its phases: ends at `last_step`."""
+    """The whole training, or one of its phases, from `first_step` to `last_step`."""
 
     settings: Settings
     estimator: Estimator
+    first_step: int
     last_step: int | None
     trained_weights: int | None
 
@@ -71,6 +72,7 @@ class _Job:
 
     run: Run
     parts: list[_Part]  # those that are not finished, or the last one
+    config: RunConfig  # of the Estimators
     input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
     strategy: tf.distribute.Strategy | None
@@ -94,7 +96,7 @@ def run_training(run: Run) -> int:
     job = _prepare(run)
     if run.task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(job, job.parts[0].estimator, run.last_step, eval_hooks=[job.recorder.examples])
+            _train_and_evaluate(job, job.parts[0], eval_hooks=[job.recorder.examples])
         return 0
     # To callbacks, each part is a separate training.
     callbacks = [callback_hooks(run) for _ in job.parts]
@@ -110,7 +112,7 @@ def run_training(run: Run) -> int:
     ):
         if run.task.is_chief:
             _save_run_file(job)
-        metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
+        job, metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
         with stop.ending_together():
             if run.task.is_chief:
                 result = _evaluate(job, metrics, stop, loggers)
@@ -119,7 +121,7 @@ def run_training(run: Run) -> int:
         _say_stopped(job, stop.received)
         return 128 + stop.received
     if result is not None:
-        say_result(result, run, timing.summary(), report, job.input_fns[0], job.say)
+        say_result(result, job.run, timing.summary(), report, job.input_fns[0], job.say)
     return 0
 
 
@@ -142,7 +144,7 @@ def _prepare(run):
         config = _run_config(run, strategy, every)
     recorder = _Recorder(run)
     parts = _parts(run, config, recorder)
-    return _Job(run, parts, _input_fns(run), recorder, strategy, every)
+    return _Job(run, parts, config, _input_fns(run), recorder, strategy, every)
 
 
 def _input_fns(run):
@@ -194,7 +196,7 @@ def _parts(run, config, recorder):
         resumes = checkpoint is not None
         model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
         estimator = recorder.examples.attach(estimator_of(model, config))
-        parts.append(_Part(settings, estimator, last_step, trained_weights(model)))
+        parts.append(_Part(settings, estimator, first_step, last_step, trained_weights(model)))
     return parts
 
 
@@ -202,11 +204,10 @@ def _unfinished_parts(run, checkpoint):
     """Returns (settings, training, first step, last step) of each part unfinished at `checkpoint`, or of the last."""
     phases = run.settings.in_phases()
     if not phases:
-        return [(run.settings, run.training, 0, run.last_step)]
-    ends = itertools.accumulate(run.steps_of_parts, initial=0)
+        return [(run.settings, run.training, *steps) for steps in run.steps_of_parts]
     parts = [
         (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), *steps)
-        for (settings, phase), steps in zip(phases, itertools.pairwise(ends), strict=True)
+        for (settings, phase), steps in zip(phases, run.steps_of_parts, strict=True)
     ]
     if checkpoint is None:
         return parts
@@ -251,11 +252,11 @@ def _save_run_file(job):
             run.model_dir,
             dataclasses.asdict(run.settings),
             training=dataclasses.asdict(run.training),
-            last_step=run.last_step,
             batches_per_step=run.batches_per_step,
             first_step=run.first_step,
             data=counts,
             trained_weights=job.parts[-1].trained_weights,
+            **_ends(run),
             **provenance(job.strategy),
         )
 
@@ -271,10 +272,16 @@ def _hooks_of(job, timing, loggers):
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it on the way."""
+    """Trains all parts; returns the job at its last one, and the metrics of the last checkpoint if it has evaluated it.
+
+    `callbacks` are the hooks of the user's callbacks in each part.
+    """
     run, metrics = job.run, None
-    for part, own_hooks in zip(job.parts, callbacks, strict=True):
+    for index, own_hooks in enumerate(callbacks):
         stop.check()
+        if index:
+            job = _at_next_phase(job)
+        part = job.parts[0]
         if run.settings.phases:
             job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
         if part.trained_weights:
@@ -282,13 +289,36 @@ def _train(job, stop, hooks, callbacks, loggers):
         part_hooks = [*hooks, *own_hooks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
-            metrics = _train_and_evaluate(job, part.estimator, part.last_step, part_hooks, eval_hooks, loggers)
+            metrics = _train_and_evaluate(job, part, part_hooks, eval_hooks, loggers)
         else:
             part.estimator.train(job.input_fns[0], hooks=part_hooks, max_steps=part.last_step)
-    return metrics
+    return job, metrics
 
 
-def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), loggers=()):
+def _at_next_phase(job):
+    """Returns the job without its first part. If that has stopped early, the others begin and end earlier, too."""
+    part, *others = job.parts
+    step = run_file.newest_step(job.run.model_dir)
+    if step == part.last_step:
+        return dataclasses.replace(job, parts=others)
+    job.say(f"phase freeze={part.settings.freeze} stopped at step {step}")
+    before = [last_step for _, last_step in job.run.steps_of_parts if last_step <= part.first_step]
+    run = dataclasses.replace(job.run, ended_phases=(*before, step))
+    # A run that is killed from now on is resumed in the next phase, with other values of --early-stopping, too.
+    about = run_file.read(run_file.path_in(run.model_dir)) | _ends(run)
+    run_file.save(run.model_dir, about.pop("settings"), **about)
+    return dataclasses.replace(job, run=run, parts=_parts(run, job.config, job.recorder))
+
+
+def _ends(run):
+    """Returns what run.json says of the steps at which the training and its phases end."""
+    ends = {"last_step": run.last_step}
+    if run.settings.phases:
+        ends["phase_ends"] = [last_step for _, last_step in run.steps_of_parts[:-1]]
+    return ends
+
+
+def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     """Trains and prints evaluations; returns the metrics of the last checkpoint.
 
     It returns None in a cluster, and if evaluations have ended the training before it was resumed.
@@ -296,7 +326,7 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     exporters = [job.recorder, LoggerExporter(*loggers)]
     if training.early_stopping or training.keep_best:
-        stop = _early_stopping(training, estimator)
+        stop = _early_stopping(training, part)
         if job.run.task.is_alone and stop.has_stopped():  # the hook would look after another step; workers must agree
             return None
         hooks = [*hooks, stop]
@@ -311,17 +341,23 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
         throttle_secs=0,
         every_steps=training.evaluate_every,
     )
-    metrics = train_and_evaluate(estimator, TrainSpec(train_input_fn, last_step, hooks), eval_spec)
+    metrics = train_and_evaluate(part.estimator, TrainSpec(train_input_fn, part.last_step, hooks), eval_spec)
     return metrics and metrics[0]
 
 
-def _early_stopping(training, estimator):
+def _early_stopping(training, part):
     """Returns the hook of --early-stopping; for --keep-best alone, it only checks that the metric exists."""
     monitor, patience = Monitor.of(training.monitor), math.inf
     if training.early_stopping:
         patience = training.early_stopping * training.evaluate_every
-    # Checked after every step, it stops right after the evaluation, not one interval later.
-    return _STOPS[monitor.direction](estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
+    return _STOPS[monitor.direction](
+        part.estimator,
+        monitor.metric,
+        patience,
+        min_steps=part.first_step + 1,  # as in Keras, each phase has a best value of its own
+        run_every_secs=None,
+        run_every_steps=1,  # it stops right after the evaluation, not one interval later
+    )
 
 
 def _evaluate(job, metrics, stop, loggers):
