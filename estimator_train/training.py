@@ -168,13 +168,9 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
     listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
+    listening = train_spec._replace(saving_listeners=(*train_spec.saving_listeners, listener))
     with marking_completion(estimator._config):
-        trainer.train(
-            train_spec.input_fn,
-            hooks=train_spec.hooks,
-            max_steps=train_spec.max_steps,
-            saving_listeners=[*train_spec.saving_listeners, listener],
-        )
+        trainer.train(**listening._asdict())
     for evaluation in evaluations:
         evaluation.run(estimator._newest_checkpoint(), is_the_final_export=True)
     if not isinstance(eval_spec, list):
@@ -192,9 +188,7 @@ def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[Eva
         _watch(evaluations, train_spec.hooks)
         if estimator.config.is_chief:
             log.info("Checkpoints are evaluated and exported by the task of type evaluator, if there is one.")
-        hooks = [*train_spec.hooks, *hooks]
-        listeners = train_spec.saving_listeners
-        estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
+        estimator.train(**train_spec._replace(hooks=(*train_spec.hooks, *hooks))._asdict())
 
     def evaluate(has_ended: bool) -> bool:
         # The chief writes this file last; until then, its first checkpoint may be half-written.

@@ -22,8 +22,9 @@ from tabulate import tabulate
 
 from benchmarks import peers
 from benchmarks.clients import shims
-from benchmarks.compare_tf215 import NO_GPU, ROOT, compare, flat, shown, tensorflow_version
+from benchmarks.compare_tf215 import NO_GPU, ROOT, flat, shown
 from benchmarks.runner import environment
+from estimator_train.compat.verify import compare, tensorflow_version
 
 PAGE = ROOT / "docs" / "clients.md"
 TOLERANCE = 1e-5
@@ -154,8 +155,8 @@ def row(name, case, old, new):
         ", ".join([*steps, *filter(None, [side.get("error")])]) for steps, side in zip(both, (old, new), strict=True)
     ]
     losses = [shown(steps["evaluates"]["loss"]) if "evaluates" in steps else "" for steps in both]
-    count, difference = compare(*map(flat, both)) if any(both) else (0, 0)
-    return [CLIENTS[name].name, case, *ends, *losses, count, f"{difference:.1e}"]
+    comparison = compare(*map(flat, both))
+    return [CLIENTS[name].name, case, *ends, *losses, comparison.count, f"{comparison.largest:.1e}"]
 
 
 def run(name, side, python):

@@ -16,7 +16,7 @@ from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
-from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.input_fns.protocols import without_changes
 from estimator_train._engine.keras import step_programs
 from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.loop import PredictionLoop
@@ -250,8 +250,7 @@ class KerasModel(PreparedModel):
     ) -> tuple[step_programs.StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
-        model, input_fn = state.fed_by(input_fn)
-        _, preprocess = on_host_and_device(input_fn)
+        model, input_fn, preprocess = state.fed_by(input_fn)
         parts = state.adapter, model, preprocess
         replicas = state.strategy.num_replicas_in_sync
         if mode == ModeKeys.PREDICT:

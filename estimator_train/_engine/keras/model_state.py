@@ -19,7 +19,9 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.private_tensorflow import own_collectives
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.input_fns.protocols import on_host_and_device
 from estimator_train._engine.keras.dataset import distributed_dataset
+from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
@@ -82,9 +84,11 @@ class ModelState:
         """The trackable object that checkpoints save, with all of the model's variables."""
         return self._parts.root
 
-    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable]:
-        """Returns the model that runs on the data of `input_fn`, this one or a part of it, and the input_fn for it."""
-        return self.model, input_fn
+    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
+        """Returns (the model that runs on the data of `input_fn`, this one or a part of it; the input_fn for it; the
+        function that each replica first applies to the features of a batch, or None)."""
+        _, preprocess = on_host_and_device(input_fn)
+        return self.model, input_fn, preprocess
 
     def input_position(self) -> tuple[int, int] | None:
         """Returns (the number of examples trained on, the seed of the run's order); None starts at the beginning."""
@@ -286,6 +290,7 @@ class TrainingState(ModelState):
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
         # The frozen part's outputs, by input_fn.
         self._features: weakref.WeakKeyDictionary[FrozenFeatures, dict] = weakref.WeakKeyDictionary()
+        self._rows = DeviceRows(self.strategy, self._loops.clear)
         self._lacks_position = False  # whether the checkpoint does not have it
         self._make_checkpoint()
 
@@ -301,7 +306,7 @@ class TrainingState(ModelState):
         position = {_EXAMPLES: self.trained_examples, _SEED: self.input_seed}
         return position | self._hyperparameters.saved
 
-    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable]:
+    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
         """See `ModelState.fed_by`.
 
         The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
@@ -310,10 +315,12 @@ class TrainingState(ModelState):
         if isinstance(input_fn, FrozenFeatures):
             frozen, trained = self._frozen_and_trained
             held = self._features.setdefault(input_fn, {})
-            return trained, FeatureBatches(input_fn, frozen, self.strategy, held)
+            return trained, FeatureBatches(input_fn, frozen, self.strategy, held, self._rows), self._rows.take
+        self._rows.free()
+        model, *fed = super().fed_by(input_fn)
         if self._config.recompute:
-            return self._recomputing, input_fn
-        return self.model, input_fn
+            model = self._recomputing
+        return model, *fed
 
     @functools.cached_property
     def _recomputing(self) -> Model:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jinja2
@@ -19,7 +19,6 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
-from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.models.defaults import with_defaults
@@ -111,7 +110,8 @@ def write_report(
     directory = as_path(model_dir, "report")
     directory.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
-        write_whole(directory / f"{figure.name}.png", figure.light)
+        file_name = re.sub(r"\W+", "_", figure.name)
+        write_whole(directory / f"{file_name}.png", figure.png)
     write_whole(directory / "report.html", page)
     return ReportPath(directory / "report.html")
 
@@ -139,18 +139,11 @@ def _title(settings, last):
 
 
 class Figure(NamedTuple):
-    """A plot in the colors of both themes."""
+    """A plot of a page."""
 
     name: str
     alt: str
-    light: bytes  # PNG
-    dark: bytes
-
-
-def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -> Figure:
-    """Draws the values in both themes with `plot`, a function of `plots`, and returns the `Figure`."""
-    light, dark = (plot(theme, *values) for theme in (plots.LIGHT, plots.DARK))
-    return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
+    png: bytes
 
 
 def _figures(run, evaluations, scaling, classes, numbers):
@@ -179,7 +172,7 @@ def _metrics(run, training, evaluations):
         alt = f"{name} over the global steps: {', '.join(ends)}."
         if best_step in sides["evaluation"]:
             alt += f" The best checkpoint is at {best_step}."
-        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values(), phase_ends, best_step))
+        figures.append(Figure(name, alt, plots.curves(name, *sides.values(), phase_ends, best_step)))
     return figures
 
 
@@ -189,7 +182,7 @@ def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
 
 
 def _of_training(run):
-    return _by_name(read_eval_metrics(f"{run.model_dir}/events.out.tfevents.*"))
+    return _by_name(run.summaries)
 
 
 def _sides(training, evaluations):
@@ -204,7 +197,7 @@ def _learning_rate(training):
     if not rates:
         return []
     alt = f"The learning rate over the global steps, ending at {list(rates.values())[-1]:.4g}."
-    return [draw_figure("learning_rate", alt, plots.learning_rate, rates)]
+    return [Figure("learning_rate", alt, plots.learning_rate(rates))]
 
 
 def _throughput(training):
@@ -213,7 +206,7 @@ def _throughput(training):
         return []
     mean = sum(examples.values()) / len(examples)
     alt = f"Examples per second over the global steps, {mean:.4g} on average, and the share of time waiting for input."
-    return [draw_figure("throughput", alt, plots.throughput, examples, waits)]
+    return [Figure("throughput", alt, plots.throughput(examples, waits))]
 
 
 def _scaling(rows):
@@ -221,7 +214,7 @@ def _scaling(rows):
         return []
     last = rows[-1]
     alt = f"Examples per second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
-    return [draw_figure("scaling", alt, plots.scaling, rows)]
+    return [Figure("scaling", alt, plots.scaling(rows))]
 
 
 def _confusion(classes):
@@ -230,7 +223,7 @@ def _confusion(classes):
     matrix = classes["confusion_matrix"]
     right = sum(matrix[index][index] for index in range(len(matrix)))
     alt = f"Confusion matrix: {right} of {classes['examples']} examples are on the diagonal, predicted correctly."
-    return [draw_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
+    return [Figure("confusion_matrix", alt, plots.confusion_matrix(list(classes["classes"]), matrix))]
 
 
 def _numbers(numbers):
@@ -238,14 +231,14 @@ def _numbers(numbers):
         return []
     labels, predictions = numbers
     alt = f"Predicted versus true values of {len(labels)} examples; they are equal on the line."
-    return [draw_figure("predictions", alt, plots.scatter, labels, predictions)]
+    return [Figure("predictions", alt, plots.scatter(labels, predictions))]
 
 
 def _reliability(classes):
     if not classes or not classes["calibration"]:
         return []
     alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
-    return [draw_figure("reliability", alt, plots.reliability, classes["calibration"])]
+    return [Figure("reliability", alt, plots.reliability(classes["calibration"]))]
 
 
 def _by_name(by_step):
