@@ -220,7 +220,8 @@ def with_differences(rows: Mapping[str, list[Any]], form: str = ".4f") -> dict[s
     for name, values in rows.items():
         texts[name] = [_shown(value, form) for value in values]
         if len(values) == 2:
-            texts[name].append(_difference(*values, form))
+            first, second = values
+            texts[name].append(_difference(first, second, form))
     return texts
 
 
