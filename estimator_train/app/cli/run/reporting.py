@@ -77,7 +77,7 @@ class Reporter:
         pixels = self._pixels(self._samples.values())
         labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
         with eager_mode():  # as in _images
-            images, _ = next(iter(augmented(lambda: tf.data.Dataset.from_tensors((pixels, labels)), names)()))
+            images, _ = next(iterate(augmented(lambda: tf.data.Dataset.from_tensors((pixels, labels)), names)()))
             return [Image.fromarray((255 * each).round().astype("uint8")) for each in np.clip(images, 0, 1)]
 
     def _pixels(self, images):
