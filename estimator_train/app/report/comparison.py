@@ -221,14 +221,15 @@ def with_differences(rows: Mapping[str, list[Any]], form: str = ".4f") -> dict[s
     for name, values in rows.items():
         texts[name] = [_shown(value, form) for value in values]
         if len(values) == 2:
-            texts[name].append(_difference(*values, form))
+            texts[name].append(_difference(values, form))
     return texts
 
 
-def _difference(first, second, form):
-    if isinstance(first, NUMBER) and isinstance(second, NUMBER):
-        return _shown(second - first, form, sign="+")
-    return ""
+def _difference(values, form):
+    if not all(isinstance(value, NUMBER) for value in values):
+        return ""
+    first, second = values
+    return _shown(second - first, form, sign="+")
 
 
 def _shown(value, form, sign=""):
