@@ -6,15 +6,24 @@ import dataclasses
 import functools
 import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.cli.stored_settings import load_training
-from estimator_train.app.runs.progress import Progress, progress_of
-from estimator_train.app.runs.run_file import newest_step
+from estimator_train.app.runs import run_file
 
 _RATE_TEST_STEPS = 100
+_MOST_STEPS = 2**63 - 1  # the global step is an int64
+
+
+class Progress(NamedTuple):
+    """How far a run has been trained, as run.json says."""
+
+    last_step: int
+    batches_per_step: int
+    examples: int
+    first_step: int  # from which its epochs count; see `CallbacksHook`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +113,26 @@ class Run:
     @functools.cached_property
     def _until_now(self) -> tuple[int, Progress | None]:
         """The newest step of a run that is resumed, and its `Progress` if it is known."""
-        step = newest_step(self.model_dir)
+        step = run_file.newest_step(self.model_dir)
         if step == 0:
             return 0, None
-        return step, progress_of(self.model_dir)
+        return step, _progress_of(self.model_dir)
+
+
+def _progress_of(model_dir):
+    """Returns the `Progress` of the run in a directory, or None if there is no run, or run.json does not have it."""
+    path = run_file.path_in(model_dir)
+    if not path.exists():
+        return None
+    stored = run_file.read(path)
+    if not isinstance(stored.get("data"), dict):
+        return None
+    numbers = [stored.get("last_step"), stored.get("batches_per_step"), stored["data"].get("train")]
+    numbers.append(stored.get("first_step", 0))
+    if not all(type(number) is int for number in numbers):
+        return None
+    progress = Progress(*numbers)
+    last_batch = progress.last_step * progress.batches_per_step
+    if min(progress[:3]) < 1 or max(last_batch, abs(progress.first_step)) > _MOST_STEPS:
+        return None
+    return progress
