@@ -5,10 +5,14 @@ import re
 import sys
 
 import pytest
+import tensorflow as tf
 from click.testing import CliRunner
 
 from estimator_train.app.cli import commands
-from estimator_train.compat.verify import NotVerifiedError, verify
+from estimator_train.compat.verify import NotVerifiedError, compare_runs, verify
+from estimator_train.compat.verify.runs import Run
+
+v1 = tf.compat.v1
 
 # Stands for an old TensorFlow where no training has to run.
 FAKE = """
@@ -52,9 +56,8 @@ def test_a_model_dir_outside_the_directory_is_refused_before_training(fail, tmp_
         f"it trains in {tmp_path}/model, which the other side would find: give it a relative model_dir"
     )
     assert (tmp_path / "runs" / "old.stdout").read_text() == ""
-    assert fail(code.format("model"), same_initial_values=True).endswith(
-        "saves no initial values with TensorFlow 2.15.1"
-    )
+    message = fail(code.format("model"), same_initial_values=True)
+    assert message == "the script saves no initial values with the old TensorFlow"
 
 
 def test_a_run_reads_copies_of_the_files_by_their_paths(fail, tmp_path):
@@ -69,6 +72,35 @@ def test_a_run_reads_copies_of_the_files_by_their_paths(fail, tmp_path):
 
 def test_files_elsewhere_are_refused(fail):
     assert fail("", files=["../x.csv"]).startswith("../x.csv is not below the current directory; ")
+
+
+def test_a_script_without_results_is_not_verified(tmp_path):
+    runs = [Run(tmp_path / side, "", "", 0, 1.0) for side in ("old", "new")]
+    with pytest.raises(NotVerifiedError, match="the script prints nothing and leaves nothing"):
+        compare_runs(*runs)
+
+
+def test_variables_of_keras_models_that_one_side_names_otherwise_are_counted(tmp_path):
+    def layer(optimizer):
+        with v1.variable_scope("dense"):
+            return v1.get_variable("kernel", [2]), v1.get_variable(optimizer, [2], initializer=v1.zeros_initializer())
+
+    runs = [Run(tmp_path / side, "", "", 0, 1.0) for side in ("old", "new")]
+    for run in runs:
+        run.directory.mkdir()
+    with tf.Graph().as_default(), v1.Session() as session:
+        layer("momentum")
+        session.run([variable.assign([1.0, 2.0]) for variable in v1.global_variables()])
+        v1.train.Saver().save(session, str(tmp_path / "old" / "model.ckpt"), 1, write_meta_graph=False)
+    with tf.Graph().as_default(), v1.Session() as session:
+        kernel, momentum = layer("m")
+        session.run([variable.assign([1.0, 2.5]) for variable in v1.global_variables()])
+        objects = v1.train.Checkpoint(kernel=kernel, momentum=momentum)
+        objects.save(str(tmp_path / "new" / "model.ckpt"), session=session)
+    comparison, not_compared = compare_runs(*runs)
+    assert [(each.name.name, each.difference) for each in comparison.compared[:-1]] == [("dense/kernel", 0.25)]
+    assert not_compared == ["variables that checkpoints of Keras models have under other names (3)"]
+    assert comparison.only_old == comparison.only_new == []
 
 
 # Today's Python stands for the old side. It has no tf.estimator, by which the script knows where it is.
@@ -122,9 +154,9 @@ def test_a_script_that_does_the_same_is_equal_from_the_same_initial_values(comma
 @pytest.mark.parametrize(("planted", "step"), [("epsilon", 1), ("update", 3)])
 def test_a_planted_difference_is_named_by_variable_and_step(command, planted, step):
     code, output = command(planted, "--same-initial-values")
-    table = output.partition("different, the first one first")[2].splitlines()[2:]
-    assert code == 1 and re.match(rf"checkpoint tmp/tmp0/model\.ckpt: weight\S* +{step} ", table[0])
-    assert output.endswith("\ndifferent\n")
+    first, *table = re.findall(r"^checkpoint tmp/tmp0/model\.ckpt: (\S+) +(\d) ", output, re.MULTILINE)
+    assert code == 1 and output.endswith("\ndifferent\n")
+    assert first[1] == str(step) and ("weight", str(step)) in [first, *table]
 
 
 ESTIMATOR = """

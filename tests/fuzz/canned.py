@@ -96,7 +96,7 @@ def check(case: dict, directory: Path) -> None:
     apart = [each for each in comparison.compared if each.difference > TOLERANCE]
     worst = sorted(apart, key=lambda each: each.difference, reverse=True)[:5]
     shown = "; ".join(f"{each.name}: {each.new}, TF 2.15 {each.old}" for each in worst)
-    assert not apart, f"{len(apart)} of {comparison.count} values differ: {shown}"
+    assert not apart, f"{len(apart)} of {comparison.values} values differ: {shown}"
 
 
 @functools.cache

@@ -93,18 +93,18 @@ def _children(part: Any) -> dict[str, Any]:
     return tf.train.TrackableView.children(part)
 
 
-def objects_in(reader: CheckpointReader) -> dict[str, str]:
-    """Returns a dict of keys to names of the variables in a checkpoint, empty if it is name-based."""
+def variable_names(reader: CheckpointReader) -> dict[str, str]:
+    """Returns the names of variables by their keys in a checkpoint of objects; of another, none."""
     if not reader.has_tensor(_OBJECT_GRAPH):
         return {}
     graph = TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
     attributes = [attribute for node in graph.nodes for attribute in node.attributes]
-    return {each.checkpoint_key.removesuffix(VALUE): each.full_name for each in attributes if each.full_name}
+    return {each.checkpoint_key: each.full_name for each in attributes if each.full_name}
 
 
 def _names_in(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns two dicts of keys in a checkpoint to names: of the variables in the optimizer's list, and of others."""
-    names = objects_in(reader_of(path))
+    names = {key.removesuffix(VALUE): name for key, name in variable_names(reader_of(path)).items()}
     others = {key: name for key, name in names.items() if not key.startswith("optimizer/")}
     return {key: names[key] for key in _in_order(names)}, others
 

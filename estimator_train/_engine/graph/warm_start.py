@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.checkpoints.slots import objects_in
+from estimator_train._engine.checkpoints.slots import variable_names
 from estimator_train._engine.graph.saver import old_names
 from estimator_train._engine.session.ancestors import ancestors
 
@@ -133,7 +133,7 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
 def _names_in(path: str) -> set[str]:
     """Returns the names by which `v1.train.warm_start` finds variables in a checkpoint: keys, and names of objects."""
     reader = tf.train.load_checkpoint(path)
-    return {*reader.get_variable_to_shape_map(), *objects_in(reader).values()}
+    return {*reader.get_variable_to_shape_map(), *variable_names(reader).values()}
 
 
 def _moved_by_updates() -> set[int]:

@@ -30,6 +30,7 @@ def number_batches(
 
     Args:
       batch_size: examples per batch; only the very last batch may be short.
+      num_epochs: passes over the examples; None repeats forever.
       seed: int that alone determines the order; None draws one with `draw_seed`.
       start: examples to skip at the beginning, counted over all epochs.
       drop_remainder: whether to drop a short last batch; makes the batch size static.

@@ -112,7 +112,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def scale_loss(self, model: Model) -> None:
-        """Keeps small gradients from underflowing in float16; raises UnsuitableError if the optimizer cannot do so."""
+        """Makes the optimizer scale the loss, so that gradients survive float16; UnsuitableError if it cannot."""
 
     def lookups(self, model: Model) -> list[Lookup]:
         """Returns a list of the layers of `model` that have vocabularies."""
@@ -126,7 +126,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def recomputing(self, model: Model, strategy: Strategy) -> Model:
-        """Returns a model that trains `model`, but computes most activations again; or raises UnsuitableError."""
+        """Returns a model that trains `model`, but computes most activations twice; UnsuitableError if it cannot."""
 
     @abc.abstractmethod
     def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[FrozenPart, Model]:

@@ -77,10 +77,14 @@ class FeatureBatches:
             count = len(columns) - len(tf.nest.flatten(rest))
             self.held[frozen_id] = columns[:count], columns[count:]
         outputs, others = self.held[frozen_id]
-        kept: Nest = tuple(range(len(outputs)))
-        if self.rows.hold(outputs, self.frozen.weights[0]):
-            kept, outputs = 0, [np.arange(len(outputs[0]))]
+        outputs, kept = self._outputs_or_numbers(outputs)
         return self.features.batches([*outputs, *others], (kept, *rest), input_context)
+
+    def _outputs_or_numbers(self, outputs: list[np.ndarray]) -> tuple[list[np.ndarray], Nest]:
+        """Returns (the outputs, or the examples' numbers if the devices have the outputs; their structure)."""
+        if self.rows.hold(outputs, self.frozen.weights[0]):
+            return [np.arange(len(outputs[0]))], 0
+        return outputs, tuple(range(len(outputs)))
 
     def _id(self, input_context: tf.distribute.InputContext) -> str:
         """Returns a hex digest of what the outputs depend on, apart from the examples."""

@@ -317,10 +317,10 @@ class TrainingState(ModelState):
             held = self._features.setdefault(input_fn, {})
             return trained, FeatureBatches(input_fn, frozen, self.strategy, held, self._rows), self._rows.take
         self._rows.free()
-        model, *fed = super().fed_by(input_fn)
+        model, input_fn, preprocess = super().fed_by(input_fn)
         if self._config.recompute:
             model = self._recomputing
-        return model, *fed
+        return model, input_fn, preprocess
 
     @functools.cached_property
     def _recomputing(self) -> Model:

@@ -191,7 +191,9 @@ def _steps(run):
     of_all = (run.training.epochs or 0) * run.steps_per_epoch
     if of_all and not run.finds_rate and run.last_step != of_all:
         return f"{run.last_step}: the rest of {_counted(run.training.epochs, 'epoch')} of {a_pass}"
-    epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
+    epochs, more = divmod(run.last_step, run.steps_per_epoch)
+    if more:
+        epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
     return f"{run.last_step}: {_counted(epochs, 'epoch')} of {a_pass}"
 
 

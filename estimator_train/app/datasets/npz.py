@@ -45,9 +45,9 @@ class ImageArrays(Part):
         images = self.images
         if images.ndim == 3:
             images = images[..., np.newaxis]
-        batches = input_fns.arrays(images, self.labels, **options)
-        form = {"image_size": image_size, "num_classes": len(self.class_names)}
-        return MappedBatches(batches, functools.partial(as_model_input, **form))
+        batches, num_classes = input_fns.arrays(images, self.labels, **options), len(self.class_names)
+        to_input = functools.partial(as_model_input, image_size=image_size, num_classes=num_classes)
+        return MappedBatches(batches, to_input)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:

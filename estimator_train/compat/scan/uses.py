@@ -221,7 +221,7 @@ def _followed(node: ast.expr, names: _Names) -> tuple[ast.expr, tuple[Reference 
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:
-    kinds = [handler.type]
+    kinds: Sequence[ast.expr | None] = [handler.type]
     if isinstance(handler.type, ast.Tuple):
         kinds = handler.type.elts
     return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _ABSENCE) for kind in kinds)

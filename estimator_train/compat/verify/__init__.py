@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -55,26 +56,40 @@ def verify(
     versions = tensorflow_version(python), tf.__version__
     program = [os.path.abspath(script), *arguments]
     old, new = (Path(directory, name).resolve() for name in ("old", "new"))
-    for file in files:
-        _copy(file, old)
-        _copy(file, new)
+    for file, copies in itertools.product(files, (old, new)):
+        _copy(file, copies)
     first_checkpoints = old.with_name("first_checkpoints")
     environment = os.environ | {side.FIRST_CHECKPOINTS: str(first_checkpoints)}
     runs = [run(python, program, old, time_limit=time_limit, environment=environment)]
     if runs[0].code:
         raise NotVerifiedError(f"{script} fails with TensorFlow {versions[0]}: {runs[0].last_line}")
-    if same_initial_values and not first_checkpoints.exists():
-        raise NotVerifiedError(f"{script} saves no initial values with TensorFlow {versions[0]}")
     if same_initial_values:
-        shutil.copytree(first_checkpoints, new, dirs_exist_ok=True)
+        _start_from(first_checkpoints, new)
     runs.append(run(sys.executable, ["-m", "estimator_train", "run", *flags, *program], new, time_limit=time_limit))
     return Verification(versions, runs, *compare_runs(*runs))
 
 
+def _start_from(checkpoints: Path, directory: Path) -> None:
+    if not checkpoints.exists():
+        raise NotVerifiedError("the script saves no initial values with the old TensorFlow")
+    shutil.copytree(checkpoints, directory, dirs_exist_ok=True)
+
+
 def compare_runs(old: Run, new: Run) -> tuple[Comparison, list[str]]:
-    """Compares the results of two runs, and returns what cannot be compared, too."""
-    (of_old, not_of_old), (of_new, not_of_new) = results_of(old), results_of(new)
-    return compare(of_old, of_new), [*dict.fromkeys([*not_of_old, *not_of_new])]
+    """Compares the results of two runs, and returns what cannot be compared, too.
+
+    Raises NotVerifiedError if the old one has no results but its exit code.
+    """
+    (of_old, left_out_of_old), (of_new, left_out_of_new) = results_of(old), results_of(new)
+    if len(of_old) == 1:
+        raise NotVerifiedError("the script prints nothing and leaves nothing in its directory that can be compared")
+    comparison, left_out = compare(of_old, of_new), left_out_of_old | left_out_of_new
+    of_keras = {(name.place, name.step) for name in of_new if name.name.startswith("save_counter")}
+    for names in (comparison.only_old, comparison.only_new):
+        unpaired = [name for name in names if name.kind == "checkpoint" and (name.place, name.step) in of_keras]
+        left_out["variables that checkpoints of Keras models have under other names"] += len(unpaired)
+        names[:] = [name for name in names if name not in unpaired]
+    return comparison, [f"{what} ({count})" for what, count in left_out.items() if count]
 
 
 def _copy(file: str, directory: Path) -> None:

@@ -13,7 +13,7 @@ class Compared(NamedTuple):
     """A value of both sides: how many numbers it has, and the two that differ most, with their difference."""
 
     name: Hashable
-    count: int
+    values: int
     old: Any
     new: Any
     difference: float
@@ -27,9 +27,9 @@ class Comparison(NamedTuple):
     only_new: list[Any]
 
     @property
-    def count(self) -> int:
+    def values(self) -> int:
         """The number of all values."""
-        return sum(each.count for each in self.compared) + len(self.only_old) + len(self.only_new)
+        return sum(each.values for each in self.compared) + len(self.only_old) + len(self.only_new)
 
     @property
     def largest(self) -> float:
@@ -46,7 +46,7 @@ def compare(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Comparison:
     is not a number differ.
 
     >>> compare({"loss": 2.0, "step": 1}, {"loss": 2.5, "time": 3.0}).compared
-    [Compared(name='loss', count=1, old=2.0, new=2.5, difference=0.25)]
+    [Compared(name='loss', values=1, old=2.0, new=2.5, difference=0.25)]
     """
     compared = [_compared(name, np.asarray(value), np.asarray(new[name])) for name, value in old.items() if name in new]
     only_old, only_new = ([name for name in one if name not in other] for one, other in ((old, new), (new, old)))
@@ -55,8 +55,8 @@ def compare(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Comparison:
 
 def _compared(name: Hashable, old: np.ndarray, new: np.ndarray) -> Compared:
     if old.shape != new.shape:
-        shapes = ("x".join(map(str, each.shape)) or "a scalar" for each in (old, new))
-        return Compared(name, old.size, *shapes, math.inf)
+        old_shape, new_shape = ("x".join(map(str, each.shape)) or "a scalar" for each in (old, new))
+        return Compared(name, old.size, old_shape, new_shape, math.inf)
     if not old.size:
         return Compared(name, 0, "", "", 0.0)
     differences = _differences(old, new)

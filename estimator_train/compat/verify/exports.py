@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def _shape(shape: Any) -> list[int]:
     return [_SIZE if dim.size < 0 else dim.size for dim in shape.dim]
 
 
-def _values(key: str, shape: Iterable[int], dtype: tf.DType) -> np.ndarray:
+def _values(key: str, shape: Sequence[int], dtype: tf.DType) -> np.ndarray:
     """Returns values that depend on the key and the shape alone."""
     random = np.random.default_rng(zlib.crc32(key.encode()))
     if dtype == tf.string:

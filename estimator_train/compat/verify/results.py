@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import glob
 import math
+import os
+import pprint
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.checkpoints.slots import variable_names
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train.compat.verify.exports import predictions
 from estimator_train.compat.verify.runs import Run
 
-_SPEED = re.compile(r"(?:/|_per_)sec(?:ond)?$")
+_STATE = {"signal_early_stopping/STOP"}  # of a hook of tf.estimator, which keeps it elsewhere here
+_OF_TIME = re.compile(r"(?:/|_per_)sec(?:ond)?$|fraction\w*_full$")  # speeds, and how full queues were
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 _TIME = re.compile(r"\b(?:time|seconds?|secs?|minutes?|hours?)\b|/s(?:ec)?\b|\d ?(?:s|ms|us)\b|\d:\d\d", re.IGNORECASE)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
@@ -37,32 +43,43 @@ class Name(NamedTuple):
         return f"{self.kind} {self.place}: {self.name}"
 
 
-def results_of(run: Run) -> tuple[dict[Name, Any], list[str]]:
-    """Returns the results by name, in the order of their steps, and a line for each kind that cannot be compared."""
+def results_of(run: Run) -> tuple[dict[Name, Any], Counter[str]]:
+    """Returns the results by name, in the order of their steps, and how many of which kind cannot be compared."""
     left_out: Counter[str] = Counter()
     found = [*_checkpoints(run), *_events(run, left_out), *_exports(run, left_out), *_printed(run, left_out)]
     found.append((Name("exit", "code", "of the script"), run.code))
     found.sort(key=lambda item: math.inf if item[0].step is None else item[0].step)
-    return dict(found), [f"{what} ({count})" for what, count in left_out.items()]
+    return dict(found), left_out
 
 
 def _checkpoints(run: Run) -> _Results:
+    """Yields the variables in checkpoints, by their names in graphs where a checkpoint of objects has these, too."""
     for index in sorted(run.directory.rglob("*.index")):
         if (index.parent.parent / "saved_model.pb").exists():
             continue  # of an export, whose predictions are compared
-        prefix = index.with_suffix("")
-        stem, step = re.fullmatch(r"(.*?)(?:-(\d+))?", str(prefix.relative_to(run.directory))).groups()
-        reader = tf.train.load_checkpoint(str(prefix))
-        for name, dtype in reader.get_variable_to_dtype_map().items():
-            if dtype != tf.string:
-                yield Name("checkpoint", stem, name, step and int(step)), reader.get_tensor(name)
+        prefix = str(index.with_suffix(""))
+        if prefix.endswith("/keras/keras_model.ckpt"):
+            continue  # of tf.estimator, for the initial values of a Keras model
+        place, step = _place_and_step(os.path.relpath(prefix, run.directory))
+        reader = tf.train.load_checkpoint(prefix)
+        names = variable_names(reader)
+        for key, dtype in sorted(reader.get_variable_to_dtype_map().items()):
+            if dtype != tf.string and key not in _STATE:
+                yield Name("checkpoint", place, names.get(key, key), step), reader.get_tensor(key)
+
+
+def _place_and_step(prefix: str) -> tuple[str, int | None]:
+    place, _, step = prefix.rpartition("-")
+    if place and step.isdecimal():
+        return place, int(step)
+    return prefix, None
 
 
 def _events(run: Run, left_out: Counter[str]) -> _Results:
     for folder in sorted({path.parent for path in run.directory.rglob("*.tfevents.*")}):
         for step, scalars in read_eval_metrics(f"{glob.escape(str(folder))}/*.tfevents.*").items():
             for tag, value in scalars.items():
-                if _SPEED.search(tag):
+                if _OF_TIME.search(tag):
                     left_out[f"{tag} in event files"] += 1
                 else:
                     yield Name("event", str(folder.relative_to(run.directory)), tag, step), value
@@ -87,9 +104,10 @@ def _printed(run: Run, left_out: Counter[str]) -> _Results:
     A line's name is its text, and its place tells it from earlier ones that are the same but for their numbers.
     """
     texts: Counter[str] = Counter()
-    for line in [*run.output.splitlines(), *_LOGGED_EVALUATION.findall(run.errors)]:
+    logged = dict.fromkeys(_LOGGED_EVALUATION.findall(run.errors))  # once, though TensorFlow 1 may log it twice
+    for line in [*run.output.splitlines(), *logged]:
         line = _ADDRESS.sub("...", line.replace(str(run.directory), "."))
-        line = _NUMPY_SCALAR.sub(r"\1", line).strip()
+        line = _in_order(_NUMPY_SCALAR.sub(r"\1", line)).strip()
         numbers = list(map(float, _NUMBER.findall(line)))
         if numbers and _TIME.search(line):
             left_out["printed lines with times"] += 1
@@ -97,3 +115,13 @@ def _printed(run: Run, left_out: Counter[str]) -> _Results:
             text = _NUMBER.sub("#", line)
             texts[text] += 1
             yield Name("printed", str(texts[text]), text), numbers
+
+
+def _in_order(line: str) -> str:
+    """Returns a line in which a dict, as Python or JSON, has its keys in order, in which the two sides may differ."""
+    begin, end = line.find("{"), line.rfind("}") + 1
+    try:
+        value = ast.literal_eval(line[begin:end])
+    except (SyntaxError, ValueError):
+        return line
+    return f"{line[:begin]}{pprint.pformat(value, width=sys.maxsize)}{line[end:]}"

@@ -51,16 +51,16 @@ def run(
     Its output is beside the directory. Raises NotVerifiedError if it has not ended after `time_limit` seconds; it is
     killed then, and so are the processes that it has started.
     """
-    temporary = directory / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
-    kept = {name: value for name, value in environment.items() if name not in _OF_THIS_SHELL}
+    (directory / "tmp").mkdir(parents=True, exist_ok=True)
+    variables = {name: value for name, value in environment.items() if name not in _OF_THIS_SHELL}
+    variables["TMPDIR"] = str(directory / "tmp")
     output, errors = (directory.with_suffix(suffix) for suffix in (".stdout", ".stderr"))
     start = time.perf_counter()
     with output.open("wb") as stdout, errors.open("wb") as stderr:
         process = subprocess.Popen(
             [python, side.__file__, *program],
             cwd=directory,
-            env=kept | {"TMPDIR": str(temporary)},
+            env=variables,
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,

@@ -166,11 +166,11 @@ def test_a_users_own_saver_saves_the_interrupted_training(make_estimator):
 @of_keras
 def test_workers_in_sync_save_nothing_alone(make_estimator):
     estimator = make_estimator()
-    own = et.CheckpointSaverHook(estimator.model_dir, save_steps=1000)
-    with contextlib.closing(estimator._prepare(et.ModeKeys.TRAIN, ones, None, None)) as run, run.as_default():
+    hooks = [et.CheckpointSaverHook(estimator.model_dir, save_steps=1000), At(2, interrupt)]
+    with contextlib.closing(estimator._prepare(et.ModeKeys.TRAIN, three, None, None, hooks)) as run, run.as_default():
         in_sync = dataclasses.replace(run, agreement=synchronous.Agreement(estimator.config))
         with pytest.raises(KeyboardInterrupt):
-            estimator._run_steps(in_sync, [own, At(5, interrupt)])
+            estimator._run_steps(in_sync, hooks)
     assert checkpoints.read_global_step(estimator.latest_checkpoint()) == 0
 
 

@@ -96,6 +96,15 @@ def test_parts_of_a_run_json_that_are_of_another_form_are_left_out(tmp_path):
     assert StoredRun(tmp_path).about == run | {"training": {}}
 
 
+@pytest.mark.parametrize(
+    ("stored_ends", "ends"), [([2, 5], [2, 5]), (None, [4, 8]), (["2", 5], [4, 8]), ([0, 5], [4, 8])]
+)
+def test_phases_end_where_run_json_says_or_else_after_their_epochs(stored_ends, ends, tmp_path):
+    about = {"settings": {"model": "vgg16", "phases": "freeze=all epochs=1; " * 3}, "last_step": 12}
+    (tmp_path / "run.json").write_text(json.dumps(about | {"phase_ends": stored_ends}))
+    assert StoredRun(tmp_path).phase_ends == ends
+
+
 def test_the_weights_of_a_checkpoint_are_counted_without_its_optimizer(classifier, data, batches, tmp_path):
     model = classifier("adam")
     et.model_to_estimator(model, model_dir=tmp_path / "run").train(batches(data, 16), steps=1)

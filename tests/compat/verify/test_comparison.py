@@ -43,4 +43,4 @@ def test_arrays_of_other_shapes_differ_and_are_named_by_their_shapes():
 def test_what_only_one_side_has_is_an_infinite_difference():
     comparison = compare({"a": 1, "b": 2, "c": 3}, {"b": 2, "d": 4})
     assert (comparison.only_old, comparison.only_new) == (["a", "c"], ["d"])
-    assert comparison.largest == math.inf and comparison.count == 4
+    assert comparison.largest == math.inf and comparison.values == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +24,9 @@ _READS = (
     *("ReadVariableOp", "VarHandleOp", "VariableShape", "ResourceGather", "ResourceGatherNd"),
     *("LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "Assert"),
 )
+
+
+Nodes: TypeAlias = list[NodeDef]
 
 
 class KerasTensor(Protocol):
@@ -157,7 +160,7 @@ def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> d
 
 def _traced(
     model: keras.Model, calls: list[Call], strategy: Strategy
-) -> tuple[dict[Call, list[NodeDef]], dict[Call, bool], dict[str, list[NodeDef]]]:
+) -> tuple[dict[Call, Nodes], dict[Call, bool], dict[str, Nodes]]:
     """Traces the calls in training mode; returns their operations, whether they add to the loss, and the functions'."""
     nodes, adds_losses = {}, {}
 
@@ -204,7 +207,7 @@ def _adds_losses(layer: keras.layers.Layer) -> bool:
     return any(loss is other for loss in losses for other in again)
 
 
-def _stateful_operation(nodes: Iterable[NodeDef], library: dict[str, list[NodeDef]]) -> str | None:
+def _stateful_operation(nodes: Nodes, library: dict[str, Nodes]) -> str | None:
     """Returns the first operation among `nodes`, and in the functions they call, that changes or depends on state."""
     for node in nodes:
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]

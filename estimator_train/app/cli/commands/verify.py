@@ -99,7 +99,7 @@ def _of_kind(kind, entries):
     steps = sorted({each.name.step for each in entries} - {None})
     largest = max(each.difference for each in entries)
     shown = f"{steps[0]} to {steps[-1]}" if steps else None
-    return kind, sum(each.count for each in entries), shown, f"{largest:.1e}"
+    return kind, sum(each.values for each in entries), shown, f"{largest:.1e}"
 
 
 def _different(compared):

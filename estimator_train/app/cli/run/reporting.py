@@ -74,7 +74,7 @@ class Reporter:
         labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
         with eager_mode():  # as in _images
             examples = tf.data.Dataset.from_tensors((pixels, labels))
-            images, _ = next(iter(augmented(lambda: examples, names)()))
+            images, _ = next(iterate(augmented(lambda: examples, names)()))
             return [_image_of(each) for each in np.clip(images, 0, 1)]
 
     def _pixels(self, images):

@@ -181,6 +181,7 @@ def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(command, stored, tmp_p
     ("now", "steps"),
     [
         ([], "12: 4 epochs of 3 steps"),
+        (["--max-steps", "300000"], "300000: 100000 epochs of 3 steps"),
         (["--accumulate-steps", "3"], "8: the rest of 4 epochs of 1 step"),  # 5 + 7 / 3
         (["--replicas", "2"], "9: the rest of 4 epochs of 2 steps"),  # 5 + 7 / 2
         (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2 steps"),
