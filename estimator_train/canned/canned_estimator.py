@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import taken_by
 from estimator_train._engine.graph import optimizers
 from estimator_train._engine.graph.optimizers import train_op
 from estimator_train._engine.graph.warm_start import WarmStartSettings
@@ -109,9 +109,8 @@ def call_logit_fn(
     Raises:
       ValueError: If it returns anything else.
     """
-    names = argument_names(logit_fn)
     offered = {"mode": mode, "params": params, "config": config}
-    logits = logit_fn(features=features, **{name: value for name, value in offered.items() if name in names})
+    logits = logit_fn(features=features, **taken_by(logit_fn, offered))
     if not tf.is_tensor(logits) and not (isinstance(logits, dict) and all(map(tf.is_tensor, logits.values()))):
         raise ValueError(f"logit_fn should return a Tensor or a dictionary mapping strings to Tensors, got: {logits!r}")
     return logits

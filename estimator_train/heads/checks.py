@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import argument_names, taken_by
 from estimator_train._engine.types import FeatureColumn
 
 v1 = tf.compat.v1
@@ -36,11 +36,8 @@ def chosen_predictions(predictions: dict[Any, tf.Tensor], keys: Iterable[Any] | 
     return {key: predictions[key] for key in keys}
 
 
-def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
-    """Returns the argument names of a head's `loss_fn`.
-
-    Raises ValueError unless they are labels and logits, with or without features and loss_reduction.
-    """
+def check_loss_fn(loss_fn: Callable[..., tf.Tensor]) -> None:
+    """Raises ValueError unless a loss_fn takes labels and logits, with or without features and loss_reduction."""
     names = argument_names(loss_fn)
     for required in ("labels", "logits"):
         if required not in names:
@@ -48,7 +45,15 @@ def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     unexpected = sorted(set(names) - {"labels", "logits", "features", "loss_reduction"})
     if unexpected:
         raise ValueError(f"loss_fn has unexpected args: {unexpected}")
-    return names
+
+
+def call_loss_fn(
+    loss_fn: Callable[..., tf.Tensor], labels: tf.Tensor, logits: tf.Tensor, dimension: int, **offered: Any
+) -> tf.Tensor:
+    """Returns the checked losses [D0, D1, ... DN, dimension] of a loss_fn, which gets what it takes of `offered`."""
+    losses = loss_fn(labels=labels, logits=logits, **taken_by(loss_fn, offered))
+    message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
+    return _check_shape(losses, logits, (dimension,), message)
 
 
 def check_n_classes(n_classes: int) -> int:
@@ -172,12 +177,6 @@ def check_weights(
     if len(dimensions) > 1:
         message += " or [D0, D1, ... DN, logits_dimension]"
     return _check_shape(weights, logits, dimensions, message)
-
-
-def check_losses(losses: tf.Tensor, logits: tf.Tensor, dimension: int) -> tf.Tensor:
-    """Returns the result of a loss_fn; raises ValueError unless its shape is [D0, D1, ... DN, dimension]."""
-    message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
-    return _check_shape(losses, logits, (dimension,), message)
 
 
 def _with_last_dimension(tensor: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

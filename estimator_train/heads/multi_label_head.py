@@ -14,7 +14,7 @@ from estimator_train.heads import checks
 from estimator_train.heads.classes import ClassHead, all_classes, threshold_metrics
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, labels_and
+from estimator_train.heads.single_head import MetricFactories, UpdateArguments, labels_and, only
 
 
 class MultiLabelHead(ClassHead):
@@ -107,8 +107,8 @@ class MultiLabelHead(ClassHead):
             name = f"class{class_id}"
             if self._label_vocabulary is not None:
                 name = self._label_vocabulary[class_id]
-            probability = functools.partial(_probability, class_id)
-            label_and_probability = functools.partial(_label_and_probability, class_id)
+            probability = _of_class(class_id, only(PredictionKeys.PROBABILITIES))
+            label_and_probability = _of_class(class_id, and_probabilities)
             metrics |= {
                 MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (keras.metrics.Mean, probability),
                 MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, label_and_probability),
@@ -117,9 +117,6 @@ class MultiLabelHead(ClassHead):
         return metrics
 
 
-def _probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
-    return (predictions[PredictionKeys.PROBABILITIES][..., class_id, tf.newaxis],)
-
-
-def _label_and_probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
-    return labels[..., class_id, tf.newaxis], *_probability(class_id, labels, predictions)
+def _of_class(class_id: int, give: UpdateArguments) -> UpdateArguments:
+    """Returns a function that gives a metric what `give` does, for one class."""
+    return lambda labels, predictions: tuple(each[..., class_id, tf.newaxis] for each in give(labels, predictions))

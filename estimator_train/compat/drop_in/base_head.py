@@ -35,8 +35,8 @@ def call_loss_fn(
     Raises:
       ValueError: If the losses have another shape.
     """
-    named = {"features": features} if "features" in checks.loss_fn_arguments(loss_fn) else {}
-    return checks.check_losses(loss_fn(labels=labels, logits=logits, **named), logits, expected_loss_dim)
+    checks.check_loss_fn(loss_fn)
+    return checks.call_loss_fn(loss_fn, labels, logits, expected_loss_dim, features=features)
 
 
 def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:

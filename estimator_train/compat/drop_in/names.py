@@ -94,7 +94,7 @@ _BESIDES = {
         ),
         "heads.checks": (
             "_check_dense_labels_match_logits_and_reshape=check_labels _check_logits_final_dim=check_logits "
-            "_validate_loss_fn_args=loss_fn_arguments _validate_n_classes=check_n_classes"
+            "_validate_loss_fn_args=check_loss_fn _validate_n_classes=check_n_classes"
         ),
         "heads.classes": (
             "_all_class_ids=all_class_ids _all_classes=all_classes _classification_output=classification_output"
@@ -149,7 +149,7 @@ _BESIDES = {
         ),
         "heads.checks": (
             "check_dense_labels_match_logits_and_reshape=check_labels check_logits_final_dim=check_logits "
-            "validate_loss_fn_args=loss_fn_arguments validate_loss_reduction=v1_reduction "
+            "validate_loss_fn_args=check_loss_fn validate_loss_reduction=v1_reduction "
             "validate_n_classes=check_n_classes"
         ),
         "heads.classes": "all_class_ids all_classes classification_output",
