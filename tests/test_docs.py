@@ -53,6 +53,7 @@ NOT_RUN = {
     "cd build/sdist": ".ci/run runs it: these are the tests of the sdist",
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs its first row",
     "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
+    "estimator_train verify ": "it needs an environment with TensorFlow 2.15; tests/compat/test_verify.py has it",
     "python -m benchmarks": "they measure for minutes",
     "python examples/": "tests/examples has these programs",
     "python -m pytest -m gpu": "its tests need GPUs",
@@ -116,9 +117,10 @@ PRINTS = {
     "keras.md": r"'global_step': .*20\b.*^[01]\.\d+$",
     "recipes.md": (
         r"^best: \{'dropout'.*^accuracy [01]\.\d+, standard deviation.*^200 OK \{\"CNV\":.*^400 BAD REQUEST.*"
-        r"^served: \[\{'CNV': [\w'.: ,-]+\}\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
+        r"^served: \[\{'CNV': [\w'.: ,-]+\}\]$.*^lite: \{'CNV': [\w'.: ,-]+\}$.*"
+        r"^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
     ),
-    "tutorial.md": r"'global_step': .*4\b.*'global_step': .*0\b.*'global_step': .*8\b.*shape=\(2, 2\)",
+    "tutorial.md": r"'global_step': .*4\b.*'global_step': .*0\b.*'global_step': .*8\b.*dogs/\d+\.jpg \w+ [01]\.\d{4}$",
 }
 
 

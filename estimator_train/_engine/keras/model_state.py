@@ -20,6 +20,7 @@ from estimator_train._engine.distribution.private_tensorflow import own_collecti
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.input_fns.protocols import on_host_and_device
+from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
@@ -93,6 +94,10 @@ class ModelState:
         """Returns (the number of examples trained on, the seed of the run's order); None starts at the beginning."""
         return None
 
+    def dataset(self, input_fn: Callable, **offered: object) -> tf.distribute.DistributedDataset:
+        """Returns the data of a run, distributed to the replicas, from the position of its training."""
+        return distributed_dataset(self.strategy, input_fn, self.input_position(), **offered)
+
     def loop(self, program: StepProgram, kind: type[Loop | PredictionLoop]) -> Any:
         """Returns the compiled loop of `program`, a program of this model or a part."""
         if (program, kind) not in self._loops:
@@ -102,19 +107,22 @@ class ModelState:
         return self._loops[program, kind]
 
     def hook_graph(
-        self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig
+        self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig, is_shared: bool
     ) -> tuple[HookGraph, EstimatorSpec]:
-        """Like `make_hook_graph`, for runs whose hooks add nothing to the graph; runs with equal values share one."""
+        """Like `make_hook_graph`; runs with equal values, whose hooks add nothing to the graph, may share one."""
+        make = functools.partial(make_hook_graph, program, value_specs, self.checkpoint, config)
+        if not is_shared:
+            return make(self)
         key = program.mode, *value_specs.items()
         if key not in self._hook_graphs:
-            hook_graph, spec = make_hook_graph(program, value_specs, self.checkpoint, config)
+            hook_graph, spec = make()
             with hook_graph.graph.as_default():
                 spec.scaffold.finalize()
             self._hook_graphs[key] = hook_graph, spec
         return self._hook_graphs[key]
 
     def check_variables(self, used: Iterable[tf.Variable]) -> None:
-        """See `ModelSource.check_variables`; `used` are the variables of a function that was traced for this state."""
+        """See `ModelSource.check_variables`."""
         self._source.check_variables(self.model, used)
 
     def value_of(self, variable: tf.Variable) -> np.ndarray:
@@ -163,17 +171,15 @@ class ModelState:
     def can_start_from(self, path: str | None) -> bool:
         """Returns whether a run may start from the checkpoint at prefix `path`, or from the given state if it is None.
 
-        A state that has been trained or restored cannot return to the given one, because the optimizer's slots would
-        remain.
+        A state that was trained or restored cannot return to the given one: the optimizer's slots would remain.
         """
         return self._loaded is None or path is not None
 
     @contextlib.contextmanager
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
-        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`; see `restore`.
+        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`, if any; see `restore`.
 
-        The checkpoint is read before the trace if the variables exist, otherwise after it, so once for either. If
-        `path` is None, variables keep their initial values.
+        It is read before the trace if the variables exist, otherwise after it, so once for either.
         """
         self.restore_early(path, trained)
         with self.completed(path, trained):
@@ -358,7 +364,7 @@ class TrainingState(ModelState):
 
     def _has_variables(self) -> bool:
         # A train_step of the user's may have several optimizers, and create variables of any.
-        return self._loaded is not None or (self._has_own_step() and self.adapter.is_built(self.model))
+        return self._loaded is not None or (self._has_own_step() and super()._has_variables())
 
     def _assign(self, path: str, trained: ModelState | None) -> None:
         saved = object_based.among_saved(path, self._hyperparameters.saved)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -18,26 +19,23 @@ _RATE_TEST_STEPS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training with all that its flags leave open.
-
-    Attributes:
-      data: the dataset, or None for an input_fn.
-      task: task of this process in a cluster.
-      verbosity: "quiet", "normal" or "verbose".
-      finds_rate: whether it only tries learning rates, and keeps nothing else.
-      sources: what has set facts of the plan that no flag sets, such as an environment variable, by these facts.
-      missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
-    """
+    """A training with all that its flags leave open."""
 
     settings: Settings
     training: Training
-    data: Any
+    data: Any  # the dataset, or None for an input_fn
     model_dir: str
-    task: ClusterTask
-    verbosity: str
-    finds_rate: bool
-    sources: dict[str, str]
-    missing: str | None = None
+    task: ClusterTask  # of this process in a cluster
+    verbosity: str  # "quiet", "normal" or "verbose"
+    finds_rate: bool  # whether it only tries learning rates, and keeps nothing else
+    sources: dict[str, str]  # what has set facts of the plan that no flag sets, such as a variable, by these facts
+    missing: str | None = None  # in a dry run, what is missing of data that is not here; the plan does without it
+    ended_phases: tuple[int, ...] = ()  # global steps at which its first --phases have ended
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether to show only errors and the final result."""
+        return self.verbosity == "quiet"
 
     @property
     def batches_per_step(self) -> int:
@@ -63,13 +61,20 @@ class Run:
             return _RATE_TEST_STEPS
         if self.training.max_steps or not self.data:
             return self.training.max_steps
-        return sum(self.steps_of_parts) if self.settings.phases else self._end_of_epochs()
+        if self.settings.phases:
+            return self.steps_of_parts[-1][-1]
+        return self._end_of_epochs()
 
-    @property
-    def steps_of_parts(self) -> list[int | None]:
-        """Numbers of global steps of the --phases, or of the whole training."""
+    @functools.cached_property
+    def steps_of_parts(self) -> list[tuple[int, int | None]]:
+        """First and last global step of each of the --phases, or of the whole training."""
         phases = self.settings.in_phases()
-        return [phase.epochs * self.steps_per_epoch for _, phase in phases] if phases else [self.last_step]
+        if not phases:
+            return [(0, self.last_step)]
+        ends = [0, *self.ended_phases[: len(phases)]]
+        for _, phase in phases[len(ends) - 1 :]:
+            ends.append(ends[-1] + phase.epochs * self.steps_per_epoch)
+        return list(itertools.pairwise(ends))
 
     def _end_of_epochs(self):
         """Returns the last step of a run that may be resumed on other devices, where a step has more or fewer batches.

@@ -33,7 +33,7 @@ def write_comparison(
         columns=comparison.columns([run.name for run in runs]),
         numbers=comparison.with_differences(comparison.numbers(runs)),
         classes={name: comparison.with_differences(rows) for name, rows in comparison.class_numbers(runs).items()},
-        costs=comparison.with_differences(comparison.costs(runs)),
+        costs=comparison.with_differences(comparison.costs(runs), comparison.COSTS),
         facts=comparison.differing_facts(runs),
         changes=comparison.changes(runs),
         figures=_figures(runs),

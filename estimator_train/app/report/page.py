@@ -19,12 +19,11 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
-from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.report import plots
-from estimator_train.app.runs.evaluations import curve_of, result_of
+from estimator_train.app.runs.evaluations import curve_of
 from estimator_train.app.runs.stored_run import StoredRun
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
@@ -88,10 +87,9 @@ def write_report(
       ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
     run = StoredRun(model_dir)
-    evaluations, scaling = run.evaluations, run.scaling  # read once, because reading warns of damage
-    last = last or result_of(evaluations)
+    last = last or run.result
     classes = last and last.get("classification")
-    figures = _figures(run, evaluations, scaling, classes, numbers)
+    figures = _figures(run, classes, numbers)
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
         title=_title(run.settings, last or {}),
@@ -103,7 +101,7 @@ def write_report(
         regression=last and last.get("regression"),
         timing=run.timing,
         figures=figures,
-        scaling=scaling,
+        scaling=run.scaling,
         mistakes=mistakes,
         note=note,
         augmented=augmented,
@@ -147,27 +145,27 @@ class Figure(NamedTuple):
     png: bytes
 
 
-def _figures(run, evaluations, scaling, classes, numbers):
+def _figures(run, classes, numbers):
     """Returns {section of the page: its figures}."""
-    training = _of_training(run)
+    training = _by_name(run.summaries)
     return {
-        "metrics": _metrics(run, training, evaluations),
+        "metrics": _metrics(run),
         "rates": _learning_rate(training) + _throughput(training),
-        "scaling": _scaling(scaling),
+        "scaling": _scaling(run.scaling),
         "classes": _confusion(classes) + _reliability(classes),
         "numbers": _numbers(numbers),
     }
 
 
-def _metrics(run, training, evaluations):
+def _metrics(run):
     """Draws a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
     monitored, _, _ = str(run.training.get("monitor") or "").rpartition(":")
-    computed = {name for entry in evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
-    hidden = computed - {"accuracy", monitored, *training}
+    computed = {name for entry in run.evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
+    hidden = computed - {"accuracy", monitored}
     phase_ends, best_step = run.phase_ends, run.best_step
     figures = []
-    for name, sides in _sides(training, evaluations).items():
-        if name in hidden:
+    for name, sides in curves_of(run).items():
+        if name in hidden and not sides["training"]:
             continue
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
         alt = f"{name} over the global steps: {', '.join(ends)}."
@@ -179,15 +177,8 @@ def _metrics(run, training, evaluations):
 
 def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
     """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, with the loss first."""
-    return _sides(_of_training(run), run.evaluations)
-
-
-def _of_training(run):
-    return _by_name(read_eval_metrics(f"{run.model_dir}/events.out.tfevents.*"))
-
-
-def _sides(training, evaluations):
-    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in curve_of(evaluations)})
+    training = _by_name(run.summaries)
+    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in curve_of(run.evaluations)})
     names = [name for name in dict.fromkeys(["loss", *training, *evaluated]) if name not in _RATES]
     sides = {name: {"training": training.get(name, {}), "evaluation": evaluated.get(name, {})} for name in names}
     return {name: both for name, both in sides.items() if any(both.values())}
