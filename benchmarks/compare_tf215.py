@@ -12,6 +12,7 @@ virtual environment that the first run creates in the platform's cache directory
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -35,6 +36,9 @@ REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
 TOLERANCE = 1e-5
 
+# TensorFlow 2.15 divides the gradients of a Keras model by the replicas twice, if its optimizer is of v1: Adam's slots
+# are half then, though with half the epsilon, as in the patch, its updates are the same.
+HALVED = {"tf1/shapes_mirrored": ("/Adam", "/Adam_1")}
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}  # GPUs sum in a different order
 
 TEXT = """# tf.estimator's numbers, on today's TensorFlow
@@ -48,13 +52,14 @@ The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on Tensor
 `benchmarks/tf1_by_hand`, which change names by hand.
 The table compares all that [verify](migrating.md#the-same-results-as-before) finds: checkpoints, scalars in event
 files, what is printed, and predictions of exports. Differences are relative to the old value, or absolute if that is
-below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start:
-medians over {pairs} pairs of runs, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs,
-with the lowest and the highest.
+below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start, on {cores} CPU
+cores: the median of the runs, of which each side has {pairs}, in turn. The ratio is new over old: the median of the
+pairs, with the lowest and the highest.
 
 {table}
 
-Names that only one side has are those of the patches, which compute the same under other names.
+Names that only one side has are those of the patches, which compute the same under other names. The slots of
+shapes_mirrored's optimizer are left out, because TensorFlow {old} [halves them](migrating.md#improvements).
 
 ## Behaviour that programs rely on
 
@@ -77,29 +82,14 @@ def main():
     for script in SCRIPTS:
         with tempfile.TemporaryDirectory() as directory:
             pairs = [run_both(script, old_python, Path(directory, str(pair))) for pair in range(args.pairs)]
-            comparison, not_compared = verify.compare_runs(*pairs[0])
+            values, difference, only = compared(script, *pairs[0])
         expected[key(script)] = printed(pairs[0][0])
-        only = [*comparison.only_old, *comparison.only_new]
-        if only and not is_ported(script):
-            sys.exit(f"Only one side of {script} has {', '.join(map(str, only))}.")
-        difference = max(each.difference for each in comparison.compared)
         largest = max(largest, difference)
-        seconds = [statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1)]
-        ratios = sorted(new.seconds / old.seconds for old, new in pairs)
-        ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        values = sum(each.values for each in comparison.compared)
-        seconds = [f"{each:.1f}" for each in seconds]
-        rows.append([f"{key(script)}.py", values, f"{difference:.1e}", len(only), *seconds, ratio])
-        print(rows[-1], *not_compared, file=sys.stderr, sep="\n  ")
+        rows.append([f"{key(script)}.py", values, f"{difference:.1e}", only, *times(pairs)])
+        print(rows[-1], file=sys.stderr)
 
-    headers = [
-        "script",
-        "values",
-        "largest difference",
-        "only one side",
-        *(f"s, {version}" for version in versions.values()),
-        "ratio",
-    ]
+    seconds = [f"s, {version}" for version in versions.values()]
+    headers = ["script", "values", "largest difference", "only one side", *seconds, "ratio"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     print(table)
     with tempfile.TemporaryDirectory() as directory:
@@ -120,6 +110,26 @@ def main():
 def key(script):
     """Returns the script's name in the report and in the file of expected results."""
     return str(script.relative_to(LEGACY).with_suffix(""))
+
+
+def compared(script, old, new):
+    """Returns the number of values, their largest difference, and the number of names that only one side has."""
+    comparison, not_compared = verify.compare_runs(old, new)
+    only = [*comparison.only_old, *comparison.only_new]
+    print(f"{key(script)}:", *not_compared, *only, file=sys.stderr, sep="\n  ")
+    both = [each for each in comparison.compared if not each.name.name.endswith(HALVED.get(key(script), ()))]
+    difference = max(each.difference for each in both)
+    if only and not is_ported(script):  # a patch may have other names
+        difference = math.inf
+    return sum(each.values for each in both), difference, len(only)
+
+
+def times(pairs):
+    """Returns the median seconds of each side, and the median ratio with the lowest and the highest, as text."""
+    seconds = [statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1)]
+    ratios = sorted(new.seconds / old.seconds for old, new in pairs)
+    ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    return [*(f"{each:.1f}" for each in seconds), ratio]
 
 
 def run_both(script, old_python, directory):

@@ -80,26 +80,26 @@ def test_a_script_without_results_is_not_verified(tmp_path):
         compare_runs(*runs)
 
 
-def test_variables_of_keras_models_that_one_side_names_otherwise_are_counted(tmp_path):
+def test_variables_of_keras_models_named_otherwise_are_counted(tmp_path):
     def layer(optimizer):
         with v1.variable_scope("dense"):
             return v1.get_variable("kernel", [2]), v1.get_variable(optimizer, [2], initializer=v1.zeros_initializer())
 
     runs = [Run(tmp_path / side, "", "", 0, 1.0) for side in ("old", "new")]
     for run in runs:
-        run.directory.mkdir()
+        (run.directory / "model").mkdir(parents=True)
     with tf.Graph().as_default(), v1.Session() as session:
         layer("momentum")
         session.run([variable.assign([1.0, 2.0]) for variable in v1.global_variables()])
-        v1.train.Saver().save(session, str(tmp_path / "old" / "model.ckpt"), 1, write_meta_graph=False)
+        v1.train.Saver().save(session, str(tmp_path / "old" / "model" / "model.ckpt"), 1, write_meta_graph=False)
     with tf.Graph().as_default(), v1.Session() as session:
         kernel, momentum = layer("m")
         session.run([variable.assign([1.0, 2.5]) for variable in v1.global_variables()])
         objects = v1.train.Checkpoint(kernel=kernel, momentum=momentum)
-        objects.save(str(tmp_path / "new" / "model.ckpt"), session=session)
+        objects.save(str(tmp_path / "new" / "model" / "model.ckpt"), session=session)
     comparison, not_compared = compare_runs(*runs)
     assert [(each.name.name, each.difference) for each in comparison.compared[:-1]] == [("dense/kernel", 0.25)]
-    assert not_compared == ["variables that checkpoints of Keras models have under other names (3)"]
+    assert not_compared == ["variables and scalars that trainings of Keras models name otherwise here (3)"]
     assert comparison.only_old == comparison.only_new == []
 
 
@@ -201,3 +201,35 @@ def test_an_estimator_is_compared_with_that_of_tensorflow_2_15(planted, tmp_path
     assert [(name.kind, name.step) for name in different[:1]] == {"nothing": [], "epsilon": [("checkpoint", 2)]}[
         planted
     ]
+
+
+KERAS = """
+import numpy as np
+import tensorflow as tf
+
+layers = [tf.keras.layers.Dense(4, "relu", input_shape=(2,)), tf.keras.layers.Dense(1)]
+model = tf.keras.Sequential(layers)
+model.compile(tf.keras.optimizers.legacy.Adam(0.1), "mse")
+x = np.random.RandomState(1).normal(size=(64, 2)).astype("float32")
+
+def input_fn():
+    return tf.data.Dataset.from_tensor_slices((x, x[:, :1])).repeat().batch(8)
+
+config = tf.estimator.RunConfig(save_checkpoints_steps=2)
+estimator = tf.keras.estimator.model_to_estimator(model, model_dir="model", config=config)
+estimator.train(input_fn, max_steps=6)
+print(estimator.evaluate(input_fn, steps=2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("ESTIMATOR_TRAIN_TF215" not in os.environ, reason="needs a Python with TensorFlow 2.15")
+def test_a_keras_model_starts_from_the_values_of_tensorflow_2_15(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(KERAS)
+    python = os.environ["ESTIMATOR_TRAIN_TF215"]
+    result = verify("script.py", python=python, directory=tmp_path / "runs", same_initial_values=True)
+    assert result.comparison.largest < 1e-5
+    steps = {each.name.step for each in result.comparison.compared if each.name.name == "dense/kernel"}
+    assert steps == {0, 2, 4, 6}
+    assert {each.name.name for each in result.comparison.compared if each.name.place == "model/eval"} == {"loss"}

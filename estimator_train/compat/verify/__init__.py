@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_train.compat.verify import side
 from estimator_train.compat.verify.comparison import Comparison, compare
+from estimator_train.compat.verify.intended import reasons
 from estimator_train.compat.verify.results import results_of
 from estimator_train.compat.verify.runs import NotVerifiedError, Run, run, tensorflow_version
 
@@ -84,12 +85,11 @@ def compare_runs(old: Run, new: Run) -> tuple[Comparison, list[str]]:
     if len(of_old) == 1:
         raise NotVerifiedError("the script prints nothing and leaves nothing in its directory that can be compared")
     comparison, left_out = compare(of_old, of_new), left_out_of_old | left_out_of_new
-    of_keras = {(name.place, name.step) for name in of_new if name.name.startswith("save_counter")}
+    reason = reasons(of_old, of_new)
     for names in (comparison.only_old, comparison.only_new):
-        unpaired = [name for name in names if name.kind == "checkpoint" and (name.place, name.step) in of_keras]
-        left_out["variables that checkpoints of Keras models have under other names"] += len(unpaired)
-        names[:] = [name for name in names if name not in unpaired]
-    return comparison, [f"{what} ({count})" for what, count in left_out.items() if count]
+        left_out.update(filter(None, map(reason, names)))
+        names[:] = [name for name in names if reason(name) is None]
+    return comparison, [f"{what} ({count})" for what, count in left_out.items()]
 
 
 def _copy(file: str, directory: Path) -> None:

@@ -39,6 +39,11 @@ class Name(NamedTuple):
     name: str
     step: int | None = None
 
+    @property
+    def directory(self) -> str:
+        """The directory of a checkpoint or of event files."""
+        return self.place.removesuffix("/model.ckpt")
+
     def __str__(self) -> str:
         return f"{self.kind} {self.place}: {self.name}"
 
