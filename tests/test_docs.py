@@ -53,6 +53,7 @@ NOT_RUN = {
     "cd build/sdist": ".ci/run runs it: these are the tests of the sdist",
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs its first row",
     "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
+    "estimator_train verify ": "it needs an environment with TensorFlow 2.15; tests/compat/test_verify.py has it",
     "python -m benchmarks": "they measure for minutes",
     "python examples/": "tests/examples has these programs",
     "python -m pytest -m gpu": "its tests need GPUs",

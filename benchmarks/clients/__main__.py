@@ -22,8 +22,9 @@ from tabulate import tabulate
 
 from benchmarks import peers
 from benchmarks.clients import shims
-from benchmarks.compare_tf215 import NO_GPU, ROOT, compare, flat, shown, tensorflow_version
+from benchmarks.compare_tf215 import NO_GPU, ROOT, flat, shown
 from benchmarks.runner import environment
+from estimator_train.compat.verify import compare, tensorflow_version
 
 PAGE = ROOT / "docs" / "clients.md"
 TOLERANCE = 1e-5
@@ -73,6 +74,16 @@ CLIENTS = {
     "recommender": Client(like="EasyRec"),
 }
 
+T2T = "one like tensor2tensor's trainer"
+NEEDS = [
+    ["`tf.estimator`, and names from its modules", "DeepCTR, AdaNet, EasyRec", "`estimator_train run program.py`"],
+    ["TensorFlow 1 as `tensorflow`, and `tf.contrib`", "BERT, tf_ner", "`estimator_train run --tf1 program.py`"],
+    ["`tf.contrib.slim`, `layers` or `framework`", T2T, "the same, after `pip install tf-slim`"],
+    ["`tf.contrib.learn.Experiment` and `learn_runner`", T2T, "the same"],
+    ["`TPUEstimator`", "BERT, TF-GAN", "`use_tpu=False`, with or without `--tf1`"],
+    ["GPUs that are missing", "those in examples/legacy/tf1", "`estimator_train run --tf1 --replicas 2 program.py`"],
+]
+
 TEXT = """# Packages that were written for tf.estimator
 
 Written by `python -m benchmarks.clients`.
@@ -90,6 +101,14 @@ and outputs of the exported model. Differences are relative to the old value, or
 {tolerance:g} is allowed.
 
 {table}
+
+## Programs by what they need
+
+{needs}
+
+The one like tensor2tensor's trainer is among [the tests](../tests/compat/test_programs.py); the others are in the table
+above. [`estimator_train scan`](migrating.md#which-names-a-program-needs) says which names of your program work,
+and [`estimator_train verify`](migrating.md#the-same-results-as-before) whether its results are the same.
 
 ## Shims
 
@@ -139,7 +158,9 @@ def main():
     if not args.clients:
         old, new = versions
         python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-        page = TEXT.format(old=old, new=new, python=python, tolerance=TOLERANCE, table=tables[0], shims=tables[1])
+        needs = table(NEEDS, ["a program that needs", "such as", "runs with"])
+        versions_and_tolerance = {"old": old, "new": new, "python": python, "tolerance": TOLERANCE}
+        page = TEXT.format(**versions_and_tolerance, table=tables[0], needs=needs, shims=tables[1])
         PAGE.write_text(page)
     whole = ", ".join(STEPS)
     wrong = [each[1] for each in rows if each[3] != whole or (each[2] == whole and float(each[-1]) > TOLERANCE)]
@@ -154,8 +175,8 @@ def row(name, case, old, new):
         ", ".join([*steps, *filter(None, [side.get("error")])]) for steps, side in zip(both, (old, new), strict=True)
     ]
     losses = [shown(steps["evaluates"]["loss"]) if "evaluates" in steps else "" for steps in both]
-    count, difference = compare(*map(flat, both)) if any(both) else (0, 0)
-    return [CLIENTS[name].name, case, *ends, *losses, count, f"{difference:.1e}"]
+    comparison = compare(*map(flat, both))
+    return [CLIENTS[name].name, case, *ends, *losses, comparison.values, f"{comparison.largest:.1e}"]
 
 
 def run(name, side, python):

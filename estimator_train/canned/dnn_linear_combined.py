@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension, summarize
 from estimator_train.canned.columns import check_columns
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
@@ -55,8 +55,19 @@ class _Combined(CannedEstimator):
             columns = check_columns(linear.feature_columns, "linear_feature_columns", dense=False)
             rate, partitioner = min(0.005, 1 / math.sqrt(len(columns))), self._api_version.partitioner
             linear_fn = linear_logit_fn_builder(units, columns, linear.sparse_combiner)
-            branches.append(self._branch("linear", linear_fn, linear.optimizer, rate, partitioner))
+            branches.append(self._branch("linear", _summarized(linear_fn), linear.optimizer, rate, partitioner))
         super().__init__(head, branches, *others)
+
+
+def _summarized(logit_fn: Callable[[dict[str, Any]], tf.Tensor]) -> Callable[[dict[str, Any]], tf.Tensor]:
+    """Returns a function that adds summaries of its logits to what `logit_fn` does."""
+
+    def summarized_logit_fn(features: dict[str, Any]) -> tf.Tensor:
+        logits = logit_fn(features)
+        summarize(logits, tf.compat.v1.get_variable_scope().name)
+        return logits
+
+    return summarized_logit_fn
 
 
 class DNNLinearCombinedEstimator(_Combined):
@@ -141,7 +152,7 @@ class DNNLinearCombinedClassifier(_Combined):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
         dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         super().__init__(head, linear, dnn, model_dir, config, warm_start_from)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension, summarize
+from estimator_train.canned.canned_estimator import CannedEstimator, Optimizer, logits_dimension
 from estimator_train.canned.columns import check_columns, linear_model
 from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -90,7 +90,7 @@ class LinearClassifier(LinearEstimator):
         loss_reduction: str = "sum_over_batch_size",
         sparse_combiner: str = "sum",
     ) -> None:
-        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
 
 
@@ -143,7 +143,6 @@ def linear_logit_fn_builder(
             v1.summary.histogram("bias", bias)
         all_weights = tf.concat([tf.reshape(weight, [-1]) for weight in weights], axis=0)
         v1.summary.scalar("fraction_of_zero_weights", tf.math.zero_fraction(all_weights))
-        summarize(logits, v1.get_variable_scope().name)
         return logits
 
     return linear_logit_fn

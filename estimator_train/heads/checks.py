@@ -39,8 +39,7 @@ def chosen_predictions(predictions: dict[Any, tf.Tensor], keys: Iterable[Any] | 
 def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     """Returns the argument names of a head's `loss_fn`.
 
-    Raises:
-      ValueError: If `labels` or `logits` is missing, or there are others besides `features` and `loss_reduction`.
+    Raises ValueError unless they are labels and logits, with or without features and loss_reduction.
     """
     names = argument_names(loss_fn)
     for required in ("labels", "logits"):
@@ -50,6 +49,13 @@ def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     if unexpected:
         raise ValueError(f"loss_fn has unexpected args: {unexpected}")
     return names
+
+
+def check_n_classes(n_classes: int) -> int:
+    """Returns `n_classes`. Raises ValueError unless it is greater than 2."""
+    if n_classes is None or n_classes <= 2:
+        raise ValueError(f"n_classes must be > 2: {n_classes}.")
+    return n_classes
 
 
 def check_label_vocabulary(vocabulary: Sequence[str] | None, n_classes: int | None = None) -> None:
@@ -74,11 +80,13 @@ def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
     return thresholds
 
 
-def check_logits(logits: tf.Tensor, dimension: int) -> tf.Tensor:
-    """Returns `logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError if the shape is different.
+def check_logits(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor:
+    """Returns `logits` as float32 [D0, D1, ... DN, expected_logits_dimension].
 
-    If the rank is unknown in the graph, the shape is checked when the logits are computed.
+    Raises ValueError if the shape is different. If the rank is unknown in the graph, the shape is checked when the
+    logits are computed.
     """
+    dimension = expected_logits_dimension
     logits = tf.cast(logits, tf.float32)
     message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
     if logits.shape.rank is None:
@@ -92,12 +100,12 @@ def check_logits(logits: tf.Tensor, dimension: int) -> tf.Tensor:
     return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
 
 
-def check_labels(labels: Any, logits: tf.Tensor, dimension: int) -> tf.Tensor:
-    """Returns dense `labels` as [D0, D1, ... DN, dimension]; a last dimension of 1 may be omitted.
+def check_labels(labels: Any, logits: tf.Tensor, expected_labels_dimension: int) -> tf.Tensor:
+    """Returns `labels` as [D0, D1, ... DN, expected_labels_dimension]; a last dimension of 1 may be omitted.
 
-    Raises:
-      ValueError: If there are no labels, they are sparse, or their shape is wrong.
+    Raises ValueError if there are no labels, they are sparse, or their shape is wrong.
     """
+    dimension = expected_labels_dimension
     check_has_labels(labels)
     if isinstance(labels, (tf.SparseTensor, v1.SparseTensorValue)):
         raise ValueError(
@@ -122,10 +130,7 @@ def check_has_labels(labels: Any) -> None:
 def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
     """Returns `labels`, checked to be in [0, n_classes - 1]; in a graph, the check runs with them.
 
-    A violation is reported with `message`, or with the limit that is exceeded if there is none.
-
-    Raises:
-      ValueError: If a label is out of range, in eager mode.
+    A violation, in eager mode a ValueError, is reported with `message`, or else with the limit that is exceeded.
     """
     eager = tf.executing_eagerly()
     limits = {
@@ -148,13 +153,8 @@ def check_weights(
 ) -> tf.Tensor | float:
     """Returns the examples' weights, float32 [D0, D1, ... DN, d] with d in `dimensions`; 1.0 without a weight_column.
 
-    Args:
-      features: dict that contains the weights, as numbers of shape [D0, D1, ... DN] or of the shape above.
-      weight_column: a key of features, a `tf.feature_column.numeric_column`, or None.
-
-    Raises:
-      TypeError: If weight_column has another type.
-      ValueError: If the feature is missing, is not numeric, or has the wrong shape.
+    Raises TypeError if weight_column is neither a str nor a `tf.feature_column.numeric_column`, and ValueError if the
+    feature is missing, is not numeric, or has another shape than this or [D0, D1, ... DN].
     """
     if weight_column is None:
         return 1.0

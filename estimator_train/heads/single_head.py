@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.heads import checks
 from estimator_train.heads.head import Head, Predictions
@@ -91,6 +92,8 @@ class SingleHead(Head):
         with tf.name_scope("losses"):
             _, _, losses, weights = self._weigh(labels, logits, features)
             loss = v1.losses.compute_weighted_loss(losses, weights, loss_collection=None, reduction=self._reduction)
+            if mode == ModeKeys.TRAIN and self._loss_reduction == v1.losses.Reduction.SUM:  # as tf.compat.v1.estimator
+                self._summarize(MetricKeys.LOSS_MEAN, loss / tf.reduce_sum(weights * tf.ones_like(losses)))
             return tf.add_n([loss, *(regularization_losses or [])])
 
     def predictions(self, logits: tf.Tensor, keys: Iterable[str] | None = None) -> dict[str, tf.Tensor]:

@@ -1,13 +1,17 @@
 """Linear models: the numbers of TensorFlow 2.15, and what they refuse."""
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tf215_losses import expected, generations, loss
 
+from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
+from estimator_train.run_config import RunConfig
 
 fc = tf.feature_column
 v1 = tf.compat.v1
@@ -39,6 +43,16 @@ def test_area_under_the_precision_recall_curve(generation):
     estimator = generation.LinearClassifier([tf.feature_column.numeric_column("x")])
     metrics = estimator.train(input_fn).evaluate(input_fn)
     assert metrics["auc_precision_recall"] == expected(generation, 0.5506765842437744, 0.6120603084564209)
+
+
+def test_scalars_in_the_events_of_a_linear_model_alone(generation, tmp_path):
+    def input_fn():
+        return tf.data.Dataset.from_tensors(({"x": [[1.0], [2.0]]}, [0, 1]))
+
+    generation.LinearClassifier([fc.numeric_column("x")], str(tmp_path), config=RunConfig()).train(input_fn)
+    sums = {"loss": 2 * math.log(2), "average_loss": math.log(2)} if generation.is_v1 else {"loss": math.log(2)}
+    scalars = read_eval_metrics(f"{tmp_path}/*.tfevents.*")[1]
+    assert scalars == pytest.approx({"linear/bias": 0, "linear/fraction_of_zero_weights": 1, **sums})
 
 
 def test_linear_refuses(generation):

@@ -81,6 +81,7 @@ def check(case: dict, directory: Path) -> None:
 
     import estimator_train as et
     from estimator_train.canned import v1
+    from estimator_train.compat.verify import compare
 
     ours = canned_program.outcome(case, tf, keras, {"v1": v1, "v2": et}, str(directory))
     ours, theirs = json.loads(json.dumps(ours)), _tf215()(case)
@@ -89,22 +90,13 @@ def check(case: dict, directory: Path) -> None:
     if "error" in theirs or "error" in ours:
         assert theirs.get("error") and ours.get("error"), f"ours {ours.get('message')}; TF 2.15 {theirs.get('message')}"
         return
-    ours, theirs = flat(ours), flat(theirs)
-    only = sorted(map(str, ours.keys() ^ theirs.keys()))
+    comparison = compare(flat(theirs), flat(ours))
+    only = sorted(map(str, [*comparison.only_old, *comparison.only_new]))
     assert not only, f"only one side has {'; '.join(only[:5])}"
-    apart = {path: difference for path in theirs if (difference := _difference(ours[path], theirs[path])) > TOLERANCE}
-    worst = sorted(apart, key=apart.get, reverse=True)[:5]
-    shown = "; ".join(f"{path}: {ours[path]}, TF 2.15 {theirs[path]}" for path in worst)
-    assert not apart, f"{len(apart)} of {len(theirs)} values differ: {shown}"
-
-
-def _difference(ours, theirs):
-    """Returns the difference relative to the larger of 1 and the old value; infinite for unequal text and NaN."""
-    if ours == theirs or (ours != ours and theirs != theirs):
-        return 0.0
-    numbers = isinstance(ours, (int, float)) and isinstance(theirs, (int, float))
-    difference = abs(ours - theirs) / max(1, abs(theirs)) if numbers else float("inf")
-    return difference if difference == difference else float("inf")
+    apart = [each for each in comparison.compared if each.difference > TOLERANCE]
+    worst = sorted(apart, key=lambda each: each.difference, reverse=True)[:5]
+    shown = "; ".join(f"{each.name}: {each.new}, TF 2.15 {each.old}" for each in worst)
+    assert not apart, f"{len(apart)} of {comparison.values} values differ: {shown}"
 
 
 @functools.cache

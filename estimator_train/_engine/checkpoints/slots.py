@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from estimator_train._engine.checkpoints import VALUE, CheckpointError, reader_of, variable_name
+from estimator_train._engine.checkpoints import VALUE, CheckpointError, CheckpointReader, reader_of, variable_name
 from estimator_train._engine.checkpoints.private_keras import listed_variables
 
 # The keys of slots in checkpoints by (weight's key, slot's name), or by (None, position) if names do not identify them.
@@ -21,26 +21,18 @@ Slots = dict[tuple[Any, Any], str]
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
 
 def saved(path: str) -> Slots:
-    """Returns the slots in the checkpoint at prefix `path`, a dict of (weight's key, slot's name) to slots' keys.
-
-    It is in the order of the optimizer's list. If the names do not identify the weights, it is a dict of (None,
-    position) to slots' keys.
-    """
-    names, weights = _names_in(path)
-    return _by_weight(names, weights)
+    """Returns the slots in the checkpoint at prefix `path`, in the order of the optimizer's list."""
+    return _by_weight(*_names_in(path))
 
 
 def existing(parts: dict[str, Any], weights: dict[str, tf.Variable]) -> Slots:
-    """Returns the slots that an optimizer has created so far, a dict like that of `saved`.
-
-    `parts` and `weights` are dicts of keys in checkpoints to the optimizer's parts and to the model's weights.
-    """
+    """Returns the slots that an optimizer has created; `parts` and `weights` are by their keys in checkpoints."""
     return _by_weight(
         {key: variable_name(parts[key]) for key in _in_order(parts)},
         {key: variable_name(weight) for key, weight in weights.items()},
@@ -101,14 +93,18 @@ def _children(part: Any) -> dict[str, Any]:
     return tf.train.TrackableView.children(part)
 
 
+def variable_names(reader: CheckpointReader) -> dict[str, str]:
+    """Returns the names of variables by their keys in a checkpoint of objects; of another, none."""
+    if not reader.has_tensor(_OBJECT_GRAPH):
+        return {}
+    graph = TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    attributes = [attribute for node in graph.nodes for attribute in node.attributes]
+    return {each.checkpoint_key: each.full_name for each in attributes if each.full_name}
+
+
 def _names_in(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns two dicts of keys in a checkpoint to names: of the variables in the optimizer's list, and of others."""
-    reader = reader_of(path)
-    if not reader.has_tensor(OBJECT_GRAPH):  # a name-based checkpoint
-        return {}, {}
-    graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
-    attributes = [attribute for node in graph.nodes for attribute in node.attributes]
-    names = {each.checkpoint_key.removesuffix(VALUE): each.full_name for each in attributes if each.full_name}
+    names = {key.removesuffix(VALUE): name for key, name in variable_names(reader_of(path)).items()}
     others = {key: name for key, name in names.items() if not key.startswith("optimizer/")}
     return {key: names[key] for key in _in_order(names)}, others
 
@@ -124,10 +120,7 @@ def _in_order(keys: Iterable[str]) -> list[str]:
 
 
 def _by_weight(names: dict[str, str], weights: dict[str, str]) -> Slots:
-    """Returns a dict of (weight's key, slot's name) to the keys in `names`, see `saved`.
-
-    `names` and `weights` are dicts of the keys of an optimizer's variables and of weights to their names.
-    """
+    """Returns the slots of the variables `names`; `names` and `weights` are dicts of keys to names."""
     with_slashes, joined = {}, {}
     for key, name in weights.items():
         for known, spelling in ((with_slashes, name), (joined, name.replace("/", "_"))):

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
-from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from estimator_train._engine.checkpoints.slots import OBJECT_GRAPH
+from estimator_train._engine.checkpoints.slots import variable_names
 from estimator_train._engine.graph.saver import old_names
 from estimator_train._engine.session.ancestors import ancestors
 
@@ -134,11 +133,7 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
 def _names_in(path: str) -> set[str]:
     """Returns the names by which `v1.train.warm_start` finds variables in a checkpoint: keys, and names of objects."""
     reader = tf.train.load_checkpoint(path)
-    names = set(reader.get_variable_to_shape_map())
-    if OBJECT_GRAPH in names:
-        graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
-        names |= {attribute.full_name for node in graph.nodes for attribute in node.attributes}
-    return names
+    return {*reader.get_variable_to_shape_map(), *variable_names(reader).values()}
 
 
 def _moved_by_updates() -> set[int]:

@@ -14,7 +14,6 @@ from estimator_train.app.cli.table import lines_of, phrases_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
-from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.runs.monitor import Monitor
@@ -169,21 +168,14 @@ def _pixels(data):
 
 
 def _model(settings, resumes):
-    text, weights = settings.model or _OF_DATASET, _initial_weights(settings)
+    text, weights = settings.model or _OF_DATASET, settings.initial_weights
     if settings.image_size:
         text += f" for images of {'x'.join(map(str, settings.image_size))}"
+    if weights == "none":
+        weights = "random weights"
     if weights and not resumes:
         text += f", starting from {weights}"
     return ", ".join([text, *phrases_of(settings, "model")])
-
-
-def _initial_weights(settings):
-    """Names the weights that a new run starts from; None if they are the model's own."""
-    if settings.weights == "none":
-        return "random weights"
-    if settings.weights is None and settings.model in CLASSES:
-        return "imagenet"
-    return settings.weights
 
 
 def _steps(run):

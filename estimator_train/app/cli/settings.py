@@ -22,6 +22,7 @@ from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.datasets.images import subdirectories
 from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
+from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 
 MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
@@ -71,10 +72,7 @@ class Settings:
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
     validation: float | None = setting(
-        DATA,
-        kinds.Number("SHARE", below=1),
-        Needs(("evaluate_every",), _NEEDS_EVALUATIONS),
-        plan="",
+        DATA, kinds.Number("SHARE", below=1), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan=""
     )
     """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
     [default: the dataset's own validation images, else 0.1 with --early-stopping or --keep-best]"""
@@ -100,9 +98,7 @@ class Settings:
         DATA,
         kinds.Function(),
         Excludes(
-            ("dataset", "data_dir"),
-            "--input-fn replaces --dataset and --data-dir; give one or the other",
-            mutual=True,
+            ("dataset", "data_dir"), "--input-fn replaces --dataset and --data-dir; give one or the other", mutual=True
         ),
         Needs(("eval_input_fn",), _NEEDS_BOTH),
         Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),
@@ -173,6 +169,13 @@ class Settings:
         """Returns the arguments of `decode_image` among these settings, those of training."""
         return {"resize": self.resize or RESIZES[0], "orient": not self.ignore_orientation}
 
+    @property
+    def initial_weights(self):
+        """Returns the weights that a new run starts from: imagenet, none or a file; None for the model's own."""
+        if self.weights is None and self.model in CLASSES:
+            return "imagenet"
+        return self.weights
+
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""
         if not self.phases:
@@ -220,11 +223,7 @@ class Settings:
             return self.holding_out(data)
 
     def holding_out(self, data):
-        """Returns the dataset with the share `validation` of its training examples held out, by patient with `split`.
-
-        Raises:
-          ValueError: the dataset cannot hold them out.
-        """
+        """Returns the dataset with its share `validation` held out for validation, with `split` by patient."""
         if self.split and self.validation:
             return with_patients_for_validation(data, self.validation)
         return data.with_validation(self.validation)
@@ -334,6 +333,13 @@ class Training:
         return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
 
 
+_OF_RATE = ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema")
+_OF_RESULT = (
+    *("resume", "evaluate_every", "early_stopping", "keep_best"),
+    *("epochs", "max_steps", "save_checkpoints_steps"),
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RateTest:
     """A training that keeps nothing: run.json does not have it."""
@@ -341,22 +347,8 @@ class RateTest:
     find_learning_rate: bool = setting(
         TRAINING,
         None,
-        Excludes(
-            ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
-            "--find-learning-rate chooses the rates itself; leave out {other}",
-        ),
-        Excludes(
-            (
-                "resume",
-                "evaluate_every",
-                "early_stopping",
-                "keep_best",
-                "epochs",
-                "max_steps",
-                "save_checkpoints_steps",
-            ),
-            "--find-learning-rate does not keep what it trains; leave out {other}",
-        ),
+        Excludes(_OF_RATE, "--find-learning-rate chooses the rates itself; leave out {other}"),
+        Excludes(_OF_RESULT, "--find-learning-rate does not keep what it trains; leave out {other}"),
     )
     """Plot the loss over rising learning rates, suggest a rate, and stop."""
 

@@ -19,28 +19,23 @@ _RATE_TEST_STEPS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training with all that its flags leave open.
-
-    Attributes:
-      data: the dataset, or None for an input_fn.
-      task: task of this process in a cluster.
-      verbosity: "quiet", "normal" or "verbose".
-      finds_rate: whether it only tries learning rates, and keeps nothing else.
-      sources: what has set facts of the plan that no flag sets, such as an environment variable, by these facts.
-      missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
-      ended_phases: global steps at which its first --phases have ended.
-    """
+    """A training with all that its flags leave open."""
 
     settings: Settings
     training: Training
-    data: Any
+    data: Any  # the dataset, or None for an input_fn
     model_dir: str
-    task: ClusterTask
-    verbosity: str
-    finds_rate: bool
-    sources: dict[str, str]
-    missing: str | None = None
-    ended_phases: tuple[int, ...] = ()
+    task: ClusterTask  # of this process in a cluster
+    verbosity: str  # "quiet", "normal" or "verbose"
+    finds_rate: bool  # whether it only tries learning rates, and keeps nothing else
+    sources: dict[str, str]  # what has set facts of the plan that no flag sets, such as a variable, by these facts
+    missing: str | None = None  # in a dry run, what is missing of data that is not here; the plan does without it
+    ended_phases: tuple[int, ...] = ()  # global steps at which its first --phases have ended
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether to show only errors and the final result."""
+        return self.verbosity == "quiet"
 
     @property
     def batches_per_step(self) -> int:

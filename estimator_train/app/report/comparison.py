@@ -20,8 +20,13 @@ _DRAWN = 10_000  # samples of a bootstrap
 _WIDTH = 24  # columns of a value on a terminal
 _SIGNIFICANT = 0.05  # the p-value below which a run is better or worse
 COSTS = ".4g"  # the format of seconds and rates, in `with_differences`
-_METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc", "PR AUC": "macro_pr_auc"}
-_METRICS["Cohen's kappa"] = "cohen_kappa"
+_METRICS = {
+    "accuracy": "accuracy",
+    "macro F1": "macro_f1",
+    "ROC AUC": "macro_roc_auc",
+    "PR AUC": "macro_pr_auc",
+    "Cohen's kappa": "cohen_kappa",
+}
 _CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
 
 
@@ -221,15 +226,15 @@ def with_differences(rows: Mapping[str, list[Any]], form: str = ".4f") -> dict[s
     for name, values in rows.items():
         texts[name] = [_shown(value, form) for value in values]
         if len(values) == 2:
-            texts[name].append(_difference(values, form))
+            first, second = values
+            texts[name].append(_difference(first, second, form))
     return texts
 
 
-def _difference(values, form):
-    if not all(isinstance(value, NUMBER) for value in values):
-        return ""
-    first, second = values
-    return _shown(second - first, form, sign="+")
+def _difference(first, second, form):
+    if isinstance(first, NUMBER) and isinstance(second, NUMBER):
+        return _shown(second - first, form, sign="+")
+    return ""
 
 
 def _shown(value, form, sign=""):

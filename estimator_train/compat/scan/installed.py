@@ -44,14 +44,17 @@ def file_of(module: str) -> Path | None:
     """
     top, *below = module.split(".")
     spec = importlib.util.find_spec(top)  # of a name without a dot, this imports nothing
-    if spec is None or not spec.submodule_search_locations:
-        return Path(spec.origin) if spec and spec.origin and not below else None
+    if spec is None:
+        return None
+    if not spec.submodule_search_locations:
+        return Path(spec.origin) if spec.origin and not below else None
     path = Path(spec.submodule_search_locations[0], *below)
     for file in (path / "__init__.py", path.with_name(f"{path.name}.py")):
         if file.is_file():
             return file
-    extension = next(path.parent.glob(f"{path.name}.*so"), None)  # before a folder of its type hints
-    return extension or (path if path.is_dir() else None)
+    for file in path.parent.glob(f"{path.name}.*so"):  # before a folder of its type hints
+        return file
+    return path if path.is_dir() else None
 
 
 @functools.cache
@@ -64,7 +67,9 @@ def names_of(module: str) -> Names:
     # Protocol buffers and extensions create their names when they are imported.
     if file.suffix != ".py" or file.stem.endswith("_pb2"):
         return names._replace(known=False)
-    package = module if file.stem == "__init__" else module.rpartition(".")[0]
+    package = module
+    if file.stem != "__init__":
+        package = module.rpartition(".")[0]
     for statement in _statements(ast.parse(file.read_bytes()).body):
         match statement:
             case ast.ImportFrom(names=[ast.alias("*")]):

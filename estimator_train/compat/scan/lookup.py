@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import NamedTuple
 
 from estimator_train.compat.drop_in import moved, names
@@ -56,17 +57,17 @@ class Lookup:
 
     def __init__(self, tf1: bool) -> None:
         self._tf1 = tf1
-        self._top: Found = Merged(_V1, "tensorflow") if tf1 else "tensorflow"
+        self._top: Found = "tensorflow"
+        if tf1:
+            self._top = Merged(_V1, "tensorflow")
         self._paths = {API, *paths_of("tensorflow"), *paths_of(_V1)}
         self.module = functools.cache(self._module)
         self.attribute = functools.cache(self._attribute)
 
     def find(self, reference: Reference) -> tuple[bool, str]:
         """Returns whether the name is found, and the part of it that decides: the first that is absent or no module."""
-        reached = ""
         found: Found | None = None
-        for part in reference.module.split("."):
-            reached = f"{reached}.{part}" if reached else part
+        for reached in itertools.accumulate(reference.module.split("."), "{}.{}".format):
             found = self.module(reached)
             if found is None:
                 return False, reached
@@ -83,40 +84,58 @@ class Lookup:
 
     def _module(self, path: str) -> Found | None:
         """Returns what `import path` finds."""
-        parent, _, name = path.rpartition(".")
+        parent = path.rpartition(".")[0]
         if self._tf1 and path.startswith("tensorflow.estimator"):
             path = path.replace("tensorflow", "tensorflow.compat.v1", 1)
         if path in names.MODULES:
             return path
         if path == "tensorflow":
             return self._top
-        if path == _CONTRIB or path.startswith(f"{_CONTRIB}."):
-            source = contrib_modules.source_of(path) if self._tf1 else None
-            return path if source and self.module(source) else None
+        if _is_of_contrib(path):
+            return self._module_of_contrib(path)
         if self._tf1 and (sources := private_tensorflow.sources_of(path)):
-            found = [module for module in map(self.module, sources) if isinstance(module, str)]
-            own = path if file_of(path) else None
-            return Merged(found[-1], found[0]) if found[1:] else next(iter(found), own)
-        if not parent:
-            return path if file_of(path) else None
-        package = self.module(parent)
+            return self._module_of_keras(path, sources)
+        if parent:
+            return self._module_below(self.module(parent), path)
+        return _installed(path)
+
+    def _module_of_contrib(self, path: str) -> Found | None:
+        source = contrib_modules.source_of(path)
+        if self._tf1 and source and self.module(source):
+            return path
+        return None
+
+    def _module_of_keras(self, path: str, sources: list[str]) -> Found | None:
+        """Returns what --tf1 makes of a module of tensorflow.python.keras: the modules of `sources` that there are."""
+        match [module for module in map(self.module, sources) if isinstance(module, str)]:
+            case [only]:
+                return only
+            case [v2, v1]:
+                return Merged(v1, v2)
+        return _installed(path)
+
+    def _module_below(self, package: Found | None, path: str) -> Found | None:
         if package is None or isinstance(package, Value):
             return None
-        below = f"{package.v2 if isinstance(package, Merged) else package}.{name}"
-        file = file_of(below)
+        name = path.rpartition(".")[2]
+        file = file_of(f"{_newest(package)}.{name}")
         if file is not None and not file.is_dir():
-            return below
+            return f"{_newest(package)}.{name}"
         attribute = self.attribute(package, name)
         if isinstance(attribute, Merged) or (isinstance(attribute, str) and self._is_below(attribute, package)):
             return attribute
         if path in moved.MODULES:
             return path
-        return below if file else None
+        return _installed(f"{_newest(package)}.{name}")
 
     def _is_below(self, module: str, package: Found) -> bool:
         """Returns whether a module that is an attribute of a package is found in it by an import, too."""
-        packages = set(package) if isinstance(package, Merged) else {package}
-        return module in names.MODULES or module.rpartition(".")[0] in packages | self._paths
+        parent = module.rpartition(".")[0]
+        if module in names.MODULES or parent in self._paths:
+            return True
+        if isinstance(package, Merged):
+            return parent in package
+        return parent == package
 
     def _attribute(self, module: Found, name: str) -> Found | None:
         """Returns what `module.name` is."""
@@ -124,7 +143,7 @@ class Lookup:
             return self._of_merged(module, name)
         if isinstance(module, Value) or (name.startswith("__") and name.endswith("__")):
             return VALUE
-        if module == _CONTRIB or module.startswith(f"{_CONTRIB}."):
+        if _is_of_contrib(module):
             return self._of_contrib(module, name)
         public = module.replace(API, "tensorflow", 1)
         below = f"{public}.{name}"
@@ -132,11 +151,16 @@ class Lookup:
             return below
         if module in names.MODULES:
             target = names.MODULES[module].get(name)
-            return target and (VALUE if ":" in target else target)
+            if target and ":" in target:
+                return VALUE
+            return target
         for path in moved.MODULES.get(module, "").split():
             if found := self.attribute(path, name):
                 return found
-        return self._of_file(module, name) or (VALUE if name in _restored(module) else None)
+        found = self._of_file(module, name)
+        if found is None and name in _restored(module):
+            return VALUE
+        return found
 
     def _of_merged(self, module: Merged, name: str) -> Found | None:
         if (module.v1, name) == (_V1, "contrib"):
@@ -153,11 +177,14 @@ class Lookup:
         if module == _CONTRIB:
             return self.module(f"{module}.{name}")
         source = contrib_modules.source_of(module)
-        ours = self.module(source) if source else None
-        if ours is None or name == "tf" or name.startswith("_"):
+        if source is None or name == "tf" or name.startswith("_"):
             return None
-        file = self.attribute(ours, module.rpartition(".")[2]) if ".python" in module else None
-        return self.attribute(ours if file is None or isinstance(file, Value) else file, name)
+        ours = self.module(source)
+        if ours and ".python" in module:
+            file = self.attribute(ours, module.rpartition(".")[2])
+            if file and not isinstance(file, Value):
+                ours = file
+        return ours and self.attribute(ours, name)
 
     def _of_file(self, module: str, name: str) -> Found | None:
         """Returns what a name is in the module's file."""
@@ -170,16 +197,14 @@ class Lookup:
         if parent and f"{last}.{name}" in names_of(parent).targets:
             return self._target(names_of(parent).targets[f"{last}.{name}"])
         for star in held.stars:
-            public = names_of(star).public
-            is_public = not name.startswith("_") if public is None else name in public
-            found = self.attribute(star, name) if is_public else None
-            if found:
+            if _exports(star, name) and (found := self.attribute(star, name)):
                 return found
         if not held.known:
             return VALUE
         # TensorFlow imports most of its modules itself, and tensorflow/__init__.py deletes some of their names.
-        below = f"{module}.{name}"
-        return self.module(below) if file_of(below) else None
+        if _installed(f"{module}.{name}"):
+            return self.module(f"{module}.{name}")
+        return None
 
     def _target(self, target: Target | None) -> Found:
         """Returns what a name refers to; VALUE also where that cannot be followed."""
@@ -189,9 +214,35 @@ class Lookup:
         for name in filter(None, target.name.split(".")):
             if isinstance(found, str) and file_of(f"{found}.{name}"):
                 found = f"{found}.{name}"
-            else:
-                found = self.attribute(found, name) if found else None
+            elif found:
+                found = self.attribute(found, name)
         return found or VALUE
+
+
+def _is_of_contrib(module: str) -> bool:
+    return module == _CONTRIB or module.startswith(f"{_CONTRIB}.")
+
+
+def _newest(package: str | Merged) -> str:
+    """Returns the package whose files an import below a package finds."""
+    if isinstance(package, Merged):
+        return package.v2
+    return package
+
+
+def _installed(module: str) -> str | None:
+    """Returns the path of a module if there is a file of it, or a folder."""
+    if file_of(module):
+        return module
+    return None
+
+
+def _exports(module: str, name: str) -> bool:
+    """Returns whether `from module import *` takes a name along, if there is one."""
+    public = names_of(module).public
+    if public is None:
+        return not name.startswith("_")
+    return name in public
 
 
 def _restored(module: str) -> set[str]:

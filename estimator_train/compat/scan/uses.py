@@ -61,9 +61,8 @@ class _Names:
 
     def bind(self, name: str, meanings: tuple[Reference | None, ...], place: _Place) -> None:
         """Gives a name meanings, besides those that it has if that is done in a branch; none: it is something else."""
-        if place.in_branch:
-            before = self.held.get(name, ())
-            meanings = (*before, *meanings) if meanings or not before else (*before, None)
+        if place.in_branch and (before := self.held.get(name, ())):
+            meanings = (*before, *(meanings or [None]))
         if meanings:
             self.held[name] = meanings
         else:
@@ -96,13 +95,9 @@ class _Reader:
             case ast.ImportFrom():
                 self._import_from(statement, names, place)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._expressions([*statement.decorator_list, statement.args, statement.returns], names, place)
-                names.bind(statement.name, (), place)
-                self._functions.append((statement, names.of_functions, place._replace(in_branch=False)))
+                self._function(statement, names, place)
             case ast.ClassDef():
-                self._expressions([*statement.decorator_list, *statement.bases, *statement.keywords], names, place)
-                self.read(statement.body, _Names(dict(names.held), names.of_functions), place)
-                names.bind(statement.name, (), place)
+                self._class(statement, names, place)
             case ast.Assign([ast.Name(name)], value):
                 self._expressions([value], names, place)
                 names.bind(name, _followed(value, names)[1], place)
@@ -114,6 +109,16 @@ class _Reader:
                 self._parts(statement, names, place, place)
             case _:
                 self._parts(statement, names, place, place._replace(in_branch=True))
+
+    def _function(self, statement, names, place):
+        self._expressions([*statement.decorator_list, statement.args, statement.returns], names, place)
+        names.bind(statement.name, (), place)
+        self._functions.append((statement, names.of_functions, place._replace(in_branch=False)))
+
+    def _class(self, statement, names, place):
+        self._expressions([*statement.decorator_list, *statement.bases, *statement.keywords], names, place)
+        self.read(statement.body, _Names(dict(names.held), names.of_functions), place)
+        names.bind(statement.name, (), place)
 
     def _try(self, statement, names, place):
         branch = place._replace(in_branch=True)
@@ -141,22 +146,25 @@ class _Reader:
                 self._statement(child, names, inner)
 
     def _import(self, statement, names, place):
-        for name, new in ((each.name, each.asname) for each in statement.names):
-            top = name.partition(".")[0]
+        for each in statement.names:
+            top = each.name.partition(".")[0]
+            bound, meant = top, top
+            if each.asname:
+                bound, meant = each.asname, each.name
             if top in _PACKAGES:
-                self._add((Reference(name),), statement, place)
-                names.bind(new or top, (Reference(name if new else top),), place)
+                self._add((Reference(each.name),), statement, place)
+                names.bind(bound, (Reference(meant),), place)
             else:
-                names.bind(new or top, (), place)
+                names.bind(bound, (), place)
 
     def _import_from(self, statement, names, place):
-        module = "" if statement.level else statement.module
-        is_ours = module.partition(".")[0] in _PACKAGES
+        is_ours = not statement.level and statement.module.partition(".")[0] in _PACKAGES
         for each in statement.names:
-            reference = Reference(module, "" if each.name == "*" else each.name)
+            meanings = ()
             if is_ours:
-                self._add((reference,), statement, place)
-            names.bind(each.asname or each.name, (reference,) if is_ours else (), place)
+                meanings = (Reference(statement.module, each.name.strip("*")),)
+            self._add(meanings, statement, place)
+            names.bind(each.asname or each.name, meanings, place)
 
     def _expressions(self, nodes: Iterable[ast.AST | None], names: _Names, place: _Place) -> None:
         if not names.held:
@@ -205,11 +213,15 @@ def _followed(node: ast.expr, names: _Names) -> tuple[ast.expr, tuple[Reference 
         if isinstance(first.ctx, ast.Load):  # an attribute that is set need not be there
             attributes.append(first.attr)
         first = first.value
-    meanings = names.held.get(first.id, ()) if isinstance(first, ast.Name) else ()
+    if not isinstance(first, ast.Name):
+        return first, ()
     attributes.reverse()
+    meanings = names.held.get(first.id, ())
     return first, tuple(each and each._replace(attributes=(*each.attributes, *attributes)) for each in meanings)
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    kinds: Sequence[ast.expr | None] = [handler.type]
+    if isinstance(handler.type, ast.Tuple):
+        kinds = handler.type.elts
     return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _ABSENCE) for kind in kinds)

@@ -50,7 +50,7 @@ def run_all(folder, arguments, without=("tensorflow",), environments=None):
 
 
 def test_help_answers_without_numpy_and_tensorflow(tmp_path):
-    named = [[name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "scan", "launch")]
+    named = [[name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "scan", "verify", "launch")]
     arguments = [["--help"], ["-h"], ["--version"], ["evaluate", "-h"], *named]
     for code, output, errors in run_all(tmp_path, arguments, without=("numpy", "tensorflow")):
         assert (code, errors) == (0, "")
@@ -58,7 +58,7 @@ def test_help_answers_without_numpy_and_tensorflow(tmp_path):
 
 
 OFFERED = {
-    "": "bench compare datasets evaluate export launch memory predict report run scan train",
+    "": "bench compare datasets evaluate export launch memory predict report run scan train verify",
     "ev": "evaluate",
     "--dry": "--dry-run",
     "train --max": "--max-steps",
@@ -365,6 +365,11 @@ WRONG = [
     (["scan", "nowhere"], "nowhere: there is no such folder; give a folder with Python files or notebooks"),
     (["scan", "data.py"], "data.py: it is a file; give a folder with Python files or notebooks"),
     (["scan", "empty"], "empty: there are no Python files or notebooks"),
+    (["verify", "data.py"], "Missing option '--python215'"),
+    (["verify", "absent.py", "--python215", sys.executable], "absent.py: there is no such script"),
+    (["verify", "data.py", "--python215", "absent/python"], "--python215 absent/python: there is no such program"),
+    (["verify", "data.py", "--python215", sys.executable, "--out", "run"], "--out run already exists; give a new"),
+    (["verify", "data.py", "--python215", sys.executable, "--time-limit", "0"], "'--time-limit': 0.0 is not in the"),
     (["memory"], "give --dataset NAME, or --model NAME and --image-size"),
     (["memory", "--model", "vgg16"], "--model needs --image-size, or a --dataset to take it from"),
     (["memory", "--recipe", "unet3d"], "--recipe has left the command: copy examples/unet3d.py from the repository"),

@@ -59,11 +59,12 @@ def test_a_run_without_evaluations_and_timing_has_none(tmp_path, warnings):
 
 
 @pytest.mark.parametrize("text", ["", '{"steps_per', "[1]", json.dumps(TIMING | {"input_wait_share": "much"}), "{}"])
-def test_a_timing_that_is_none_is_left_out_and_reported(text, tmp_path, warnings):
+def test_a_timing_that_is_none_is_left_out_and_reported_once(text, tmp_path, warnings):
     (tmp_path / "timing.json").write_text(json.dumps(TIMING))
     assert stored(tmp_path).timing == TIMING | {"sessions": []}
     (tmp_path / "timing.json").write_text(text)
-    assert stored(tmp_path).timing is None
+    run = stored(tmp_path)
+    assert run.timing is None and run.timing is None
     (warning,) = warnings
     assert "timing.json is skipped" in warning
 
