@@ -162,7 +162,7 @@ def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command
 
 
 @pytest.mark.slow
-def test_averages_continue_in_the_next_phase_and_begin_at_weights(train, command, tmp_path):
+def test_the_next_phase_continues_averages_and_begins_others_at_weights(train, command, tmp_path):
     phases = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=1 lr=1e-2"
     code, _, errors = train("--model-dir", "run", "--phases", phases, "--ema", "0.5", "--evaluate-every", "3")
     assert code == 0, errors
