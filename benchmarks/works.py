@@ -311,8 +311,9 @@ def step_options(*, steps=40):
         ("deterministic=True, a tiny CNN", "tiny_cnn", 10 * steps, seeded, small),
         ("deterministic=True, a CNN of convolutions", "deep_cnn", steps, seeded, deep),
         (ops, "small_ops", 50 * steps, {}, None),
-        (f"{ops} beside a decoder in the same threads", "small_ops", 50 * steps, {"decoder": "shared"}, ops),
-        (f"{ops} beside a decoder in its own", "small_ops", 50 * steps, {"decoder": "apart"}, ops),
+        (f"{ops} beside a decoder in the same threads", "small_ops", 50 * steps, {"beside": "shared"}, ops),
+        (f"{ops} beside a decoder in its own", "small_ops", 50 * steps, {"beside": "apart"}, ops),
+        (f"{ops} beside another process", "small_ops", 50 * steps, {"beside": "process"}, ops),
     ]
     sides = {
         name: Side("ours", "train_steps", {"model": model, "steps": number, **settings})

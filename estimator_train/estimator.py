@@ -25,13 +25,13 @@ from estimator_train._engine.exports.directories import new_export_directory
 from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train._engine.hooks import check_hooks
+from estimator_train._engine.hooks import check_hooks, check_listeners
 from estimator_train._engine.host import host_memory, model_dirs, notebook, time_spent
 from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.adapter_choice import imported_kerases
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, check_input_fn
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start, check_input_fn
 from estimator_train._engine.run_config import RunConfig, TaskType, default_session_config, use_gpu_options
 from estimator_train._engine.session import step_outputs, write_graph
 from estimator_train._engine.session.predictor import Predictor
@@ -100,7 +100,7 @@ class Estimator:
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         type(self)._assert_members_are_not_overridden(self)
-        _refuse_overrides(type(self), [name for name in _UNCALLED if _overrides(type(self), name)])
+        _refuse_overrides(type(self), _UNCALLED)
         host_memory.keep_freed_memory()
         write_graph.work_with_protobuf_7()
         if model_fn is None:
@@ -212,7 +212,7 @@ class Estimator:
         steps, max_steps = _whole("steps", steps), _whole("max_steps", max_steps)
         self._check_trains_here()
         hooks = check_hooks(hooks)
-        listeners = _check_listeners(saving_listeners)
+        listeners = check_listeners(saving_listeners, "saving_listeners must be a list of CheckpointSaverListener")
 
         alone: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if self._config.is_chief:
@@ -267,11 +267,13 @@ class Estimator:
 
     def _run_steps(self, run: Run, hooks: Sequence[SessionRunHook]) -> Any:
         """Trains until a hook stops it or the data ends; returns the loss of the last step, or None without a step."""
-        savers = self._savers(hooks)
-        give_save(hooks, savers, run.spec.scaffold)
+        savers: list[CheckpointSaverHook] = []
         deferral: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if run.agreement is not None:  # workers can only save together
-            savers, deferral = [], interruption.deferred()
+            deferral = interruption.deferred()
+        elif self._config.is_chief:
+            savers += [hook for hook in hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
+        give_save(hooks, savers, run.spec.scaffold)
         loss = None
         try:
             with (
@@ -315,26 +317,15 @@ class Estimator:
         steps = _whole("steps", steps)
         hooks = check_hooks(hooks)
         with time_spent.counted_as(time_spent.EVALUATION):
-            return self._evaluate(input_fn, steps, hooks, checkpoint_path, name)
-
-    def _evaluate(
-        self,
-        input_fn: InputFn,
-        steps: int | None,
-        hooks: Sequence[SessionRunHook],
-        checkpoint_path: str | None,
-        name: str | None,
-    ) -> dict[str, Any]:
-        checkpoint = checkpoint_path or self._newest_checkpoint()
-        if checkpoint is None:
-            log.info(
-                "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
-            )
-
-        run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with contextlib.closing(run), explaining_errors(self._config.model_dir), run.as_default():
-            metrics = _metrics_of(run, steps, hooks)
-            write_eval_metrics(self.eval_dir(name), metrics, checkpoint)
+            checkpoint = checkpoint_path or self._newest_checkpoint()
+            if checkpoint is None:
+                log.info(
+                    "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
+                )
+            run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
+            with contextlib.closing(run), explaining_errors(self._config.model_dir), run.as_default():
+                metrics = _metrics_of(run, steps, hooks)
+                write_eval_metrics(self.eval_dir(name), metrics, checkpoint)
         return metrics
 
     def predict(
@@ -406,10 +397,8 @@ class Estimator:
         """
         checkpoint = checkpoint_path or self._newest_checkpoint()
         select = functools.partial(_select, keys=predict_keys)
-        params = self._params_in(ModeKeys.PREDICT)
-        return Predictor(
-            self._model.predict_functions(copy.deepcopy(self._config), params, checkpoint, select), checkpoint
-        )
+        start = self._start(self._params_in(ModeKeys.PREDICT), checkpoint)
+        return Predictor(self._model.predict_functions(start, select), checkpoint)
 
     def export_saved_model(
         self,
@@ -473,17 +462,12 @@ class Estimator:
             explaining_errors(export_dir_base),
             new_export_directory(export_dir_base, assets_extra) as (temporary, final),
         ):
-            self._model.export(receiver_fns, copy.deepcopy(self._config), self.params, checkpoint, temporary, as_text)
+            self._model.export(receiver_fns, self._start(self.params, checkpoint), temporary, as_text)
         return final
 
     @property
     def export_savedmodel(self) -> Any:
         raise AttributeError("export_savedmodel is the TensorFlow 1 name; use export_saved_model.")
-
-    def _savers(self, hooks: Sequence[SessionRunHook]) -> list[CheckpointSaverHook]:
-        """Returns the hooks that can save when training is interrupted: workers in sync could only save together."""
-        can_save = self._config.is_chief and not synchronous.spans_workers(self._config.train_distribute)
-        return [hook for hook in hooks if can_save and isinstance(hook, v1.train.CheckpointSaverHook)]
 
     def _prepare(
         self,
@@ -494,17 +478,11 @@ class Estimator:
         hooks: Sequence[SessionRunHook] = (),
     ) -> Run:
         return self._model.prepare(
-            mode,
-            input_fn,
-            config=copy.deepcopy(self._config),
-            params=self._params_in(mode),
-            checkpoint_path=checkpoint,
-            last_step=last_step,
-            hooks=hooks,
+            mode, input_fn, self._start(self._params_in(mode), checkpoint), last_step=last_step, hooks=hooks
         )
 
-    def _just_saved(self, path: str | None) -> contextlib.AbstractContextManager[None]:
-        return self._model.just_saved(path)
+    def _start(self, params: Params, checkpoint: str | None) -> Start:
+        return Start(copy.deepcopy(self._config), params, checkpoint)
 
     def _assert_members_are_not_overridden(self) -> None:
         """Raises ValueError if a subclass overrides a public member, since the loop relies on all of them.
@@ -514,7 +492,7 @@ class Estimator:
         """
         allowed = {"model_fn", "latest_checkpoint", "export_savedmodel", "predictor"}
         members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
-        _refuse_overrides(type(self), [name for name in members if _overrides(type(self), name)])
+        _refuse_overrides(type(self), members)
 
     def _params_in(self, mode: str) -> Params:
         """Returns the params that input_fn and model_fn get in `mode`."""
@@ -599,24 +577,13 @@ def _make_deterministic(config: RunConfig) -> None:
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
 
 
-def _overrides(kind: type, name: str) -> bool:
-    return getattr(kind, name, None) is not getattr(Estimator, name, None)
-
-
-def _refuse_overrides(kind: type, names: list[str]) -> None:
-    if names:
+def _refuse_overrides(kind: type, names: Iterable[str]) -> None:
+    overridden = [name for name in names if getattr(kind, name, None) is not getattr(Estimator, name, None)]
+    if overridden:
         raise ValueError(
             "Subclasses of Estimator cannot override members of Estimator. "
-            f"{kind.__name__} does override {sorted(names)}; rename these methods."
+            f"{kind.__name__} does override {sorted(overridden)}; rename these methods."
         )
-
-
-def _check_listeners(listeners: Iterable[CheckpointSaverListener] | None) -> tuple[CheckpointSaverListener, ...]:
-    listeners = tuple(listeners or ())
-    for listener in listeners:
-        if not isinstance(listener, v1.train.CheckpointSaverListener):
-            raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
-    return listeners
 
 
 def _checked_receiver_fns(given: Mapping[str, Callable[[], InputReceiver]]) -> dict[str, Callable[[], InputReceiver]]:

@@ -8,7 +8,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -66,12 +66,35 @@ class Exporter(abc.ABC):
         """
 
 
+class _Evaluated(NamedTuple):
+    """The arguments of `Exporter.export`."""
+
+    estimator: Estimator
+    directory: str
+    checkpoint: str
+    result: dict[str, Any]
+    is_final: bool
+
+
 class _NamedExporter(Exporter):
     _name: str
 
     @property
     def name(self) -> str:
         return self._name
+
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
+        return self._export(_Evaluated(estimator, export_path, checkpoint_path, eval_result, is_the_final_export))
+
+    @abc.abstractmethod
+    def _export(self, evaluated: _Evaluated) -> bytes | None: ...
 
 
 class _SavedModelExporter(_NamedExporter):
@@ -93,26 +116,19 @@ class _SavedModelExporter(_NamedExporter):
         self._as_text = as_text
         self._exports_to_keep = exports_to_keep
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
-        return self._write(estimator, export_path, checkpoint_path, {})
+    def _export(self, evaluated: _Evaluated) -> bytes | None:
+        return self._write(evaluated, {})
 
-    def _write(self, estimator: Estimator, export_path: str, checkpoint_path: str, assets: Mapping[str, str]) -> bytes:
-        path = estimator.export_saved_model(
-            export_path,
+    def _write(self, evaluated: _Evaluated, assets: Mapping[str, str]) -> bytes:
+        path = evaluated.estimator.export_saved_model(
+            evaluated.directory,
             self._serving_input_receiver_fn,  # type: ignore[arg-type]  # which refuses None
             assets_extra={**self._assets_extra, **assets},
             as_text=self._as_text,
-            checkpoint_path=checkpoint_path,
+            checkpoint_path=evaluated.checkpoint,
         )
         if self._exports_to_keep is not None:
-            for older in exports_in(export_path)[: -self._exports_to_keep]:
+            for older in exports_in(evaluated.directory)[: -self._exports_to_keep]:
                 remove_export(older)
         return path
 
@@ -138,18 +154,11 @@ class FinalExporter(_SavedModelExporter):
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
-        if not is_the_final_export:
+    def _export(self, evaluated: _Evaluated) -> bytes | None:
+        if not evaluated.is_final:
             return None
         log.info("Performing the final export in the end of training.")
-        return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        return super()._export(evaluated)
 
 
 class LatestExporter(_SavedModelExporter):
@@ -224,6 +233,10 @@ def _check_compare_fn(compare_fn: Callable[..., bool] | None) -> None:
         raise ValueError(f"compare_fn ({compare_fn}) has following not expected args: {sorted(arguments - expected)}")
 
 
+def _is_better(compare_fn: Callable[..., bool], best: Mapping[str, Any] | None, current: Mapping[str, Any]) -> bool:
+    return best is None or compare_fn(best_eval_result=best, current_eval_result=current)
+
+
 class BestExporter(_SavedModelExporter):
     """Writes a SavedModel of each checkpoint that is better than all before it, and keeps the newest ones.
 
@@ -261,29 +274,21 @@ class BestExporter(_SavedModelExporter):
         self._event_file_pattern = event_file_pattern
         self._compare_fn = compare_fn
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
-        best = self._best(estimator.model_dir, export_path, eval_result)
-        if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
+    def _export(self, evaluated: _Evaluated) -> bytes | None:
+        if not _is_better(self._compare_fn, self._best(evaluated), evaluated.result):
             return None
         log.info("Performing best model export.")
-        result = unfinished(os.path.join(export_path, _RESULT))
-        tf.io.gfile.makedirs(export_path)
-        write_whole(result, _to_json(eval_result))
+        result = unfinished(os.path.join(evaluated.directory, _RESULT))
+        tf.io.gfile.makedirs(evaluated.directory)
+        write_whole(result, _to_json(evaluated.result))
         try:
-            return self._write(estimator, export_path, checkpoint_path, {_RESULT: result})
+            return self._write(evaluated, {_RESULT: result})
         finally:
             tf.io.gfile.remove(result)
 
-    def _best(self, model_dir: str, export_path: str, eval_result: dict[str, Any]) -> dict[str, Any] | None:
+    def _best(self, evaluated: _Evaluated) -> dict[str, Any] | None:
         """Returns the result to beat, or None."""
-        exports = exports_in(export_path)
+        exports = exports_in(evaluated.directory)
         if not exports:
             return None
         result = os.path.join(exports[-1], "assets.extra", _RESULT)
@@ -295,11 +300,11 @@ class BestExporter(_SavedModelExporter):
         if self._event_file_pattern is None:
             return None
         log.info("Loading best metric from event files.")
-        results = read_eval_metrics(os.path.join(model_dir, self._event_file_pattern))
-        results.pop(int(eval_result.get("global_step", -1)), None)  # the event files include the current evaluation
+        results = read_eval_metrics(os.path.join(evaluated.estimator.model_dir, self._event_file_pattern))
+        results.pop(int(evaluated.result.get("global_step", -1)), None)  # the event files include this evaluation
         best = None
         for metrics in results.values():
-            if best is None or self._compare_fn(best_eval_result=best, current_eval_result=metrics):
+            if _is_better(self._compare_fn, best, metrics):
                 best = metrics
         return best
 
@@ -326,27 +331,19 @@ class BestCheckpointExporter(_NamedExporter):
         self._name = name
         self._compare_fn = compare_fn
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
-        best = self._best(export_path)
-        if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
+    def _export(self, evaluated: _Evaluated) -> bytes | None:
+        if not _is_better(self._compare_fn, self._best(evaluated.directory), evaluated.result):
             return None
         log.info("Performing best checkpoint export.")
-        return tf.compat.as_bytes(_keep_checkpoint(export_path, checkpoint_path, eval_result))
+        return tf.compat.as_bytes(_keep_checkpoint(evaluated.directory, evaluated.checkpoint, evaluated.result))
 
-    def _best(self, export_path: str) -> dict[str, Any] | None:
+    def _best(self, directory: str) -> dict[str, Any] | None:
         """Returns the result to beat, or None."""
-        kept = checkpoints.kept_in(export_path)
+        kept = checkpoints.kept_in(directory)
         try:
             return _read_result(f"{kept[-1]}.{_RESULT}") if kept else None
         except checkpoints.CheckpointError as error:
-            raise checkpoints.CheckpointError(f"{error}; move {export_path} elsewhere to start over.") from error
+            raise checkpoints.CheckpointError(f"{error}; move {directory} elsewhere to start over.") from error
 
 
 class LoggerExporter(_NamedExporter):
@@ -365,19 +362,12 @@ class LoggerExporter(_NamedExporter):
         self._name = name
         self._logged: tuple[str, str] | None = None
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> None:
+    def _export(self, evaluated: _Evaluated) -> None:
         # The last checkpoint is exported twice, and has other metrics if callbacks have changed its weights meanwhile.
-        evaluation = checkpoint_path, repr(eval_result)  # which may have arrays
+        evaluation = evaluated.checkpoint, repr(evaluated.result)  # which may have arrays
         if evaluation != self._logged:
             for logger in self._loggers:
-                logger.log_evaluation(eval_result)
+                logger.log_evaluation(evaluated.result)
             self._logged = evaluation
 
 

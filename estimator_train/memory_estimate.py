@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -109,15 +110,7 @@ def _most_alive(graph: tf.Graph, devices: list[str]) -> dict[str, int]:
         size = _size(tensors[key])
         changes[device][made[key]] += size
         changes[device][index + 1] -= size
-    return {device: _most(changes[device]) for device in devices}
-
-
-def _most(changes: Iterable[int]) -> int:
-    most = now = 0
-    for change in changes:
-        now += change
-        most = max(most, now)
-    return most
+    return {device: max(itertools.accumulate(changes[device])) for device in devices}
 
 
 def _bytes(variables: Iterable[tf.Variable]) -> int:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.cluster import tasks
 from estimator_train._engine.cluster.completion import marking_completion
-from estimator_train._engine.hooks import EpochHook, check_hooks
+from estimator_train._engine.hooks import EpochHook, check_hooks, check_listeners
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.model_fn import ModeKeys, check_input_fn
 from estimator_train._engine.session.timer import GridTimer, StepTimer
@@ -56,10 +56,7 @@ class TrainSpec(_TrainSpec):
     ) -> TrainSpec:
         check_input_fn(input_fn)
         _check_at_least(1, max_steps=max_steps)
-        listeners = tuple(saving_listeners or ())
-        for listener in listeners:
-            if not isinstance(listener, v1.train.CheckpointSaverListener):
-                raise TypeError(f"saving_listeners must be CheckpointSaverListeners, given: {listener!r}")
+        listeners = check_listeners(saving_listeners, "saving_listeners must be CheckpointSaverListeners")
         return super().__new__(cls, input_fn, max_steps, check_hooks(hooks, _HOOKS_MESSAGE), listeners)
 
 
@@ -171,13 +168,9 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
     listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
+    listening = train_spec._replace(saving_listeners=(*train_spec.saving_listeners, listener))
     with marking_completion(estimator._config):
-        trainer.train(
-            train_spec.input_fn,
-            hooks=train_spec.hooks,
-            max_steps=train_spec.max_steps,
-            saving_listeners=[*train_spec.saving_listeners, listener],
-        )
+        trainer.train(**listening._asdict())
     for evaluation in evaluations:
         evaluation.run(estimator._newest_checkpoint(), is_the_final_export=True)
     if not isinstance(eval_spec, list):
@@ -195,9 +188,7 @@ def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[Eva
         _watch(evaluations, train_spec.hooks)
         if estimator.config.is_chief:
             log.info("Checkpoints are evaluated and exported by the task of type evaluator, if there is one.")
-        hooks = [*train_spec.hooks, *hooks]
-        listeners = train_spec.saving_listeners
-        estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
+        estimator.train(**train_spec._replace(hooks=(*train_spec.hooks, *hooks))._asdict())
 
     def evaluate(has_ended: bool) -> bool:
         # The chief writes this file last; until then, its first checkpoint may be half-written.
@@ -317,7 +308,8 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
     def _evaluate(self, due: list[_Evaluation], path: str | None, global_step_value: int) -> None:
         # The user's CheckpointSaverHook may save to another directory.
         is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
-        with time_spent.counted_as(time_spent.EVALUATION), self._estimator._just_saved(path if is_current else None):
+        model = self._estimator._model
+        with time_spent.counted_as(time_spent.EVALUATION), model.just_saved(path if is_current else None):
             for evaluation in due:
                 evaluation.run(path, is_the_final_export=False)
         if due:

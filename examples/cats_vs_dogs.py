@@ -119,9 +119,7 @@ def main():
             eval_distribute=strategies[number],
             resume_input=True,
         )
-        estimator = et.model_to_estimator(
-            model, config=config
-        )  # trains a copy: each number begins with the same weights
+        estimator = et.model_to_estimator(model, config=config)  # trains a copy: each number begins with these weights
         last_step = flags.epochs * math.ceil(len(training) / (flags.batch_size * number))
         before = estimator.evaluate(eval_input_fn)
         hooks = [et.TimingHook(model_dir), et.ProgressHook()]

@@ -138,7 +138,7 @@ def blank_plots(monkeypatch):
     Image.new("RGB", (1, 1)).save(file, "png")
     drawn = "compared_curves confusion_matrix curves learning_rate reliability samples scaling scatter throughput"
     for name in drawn.split():
-        monkeypatch.setattr(f"estimator_train.app.report.plots.{name}", lambda theme, *values: file.getvalue())
+        monkeypatch.setattr(f"estimator_train.app.report.plots.{name}", lambda *values: file.getvalue())
     monkeypatch.setattr(Reporter, "_with_heat", lambda _, mistakes: mistakes)
 
 

@@ -268,6 +268,7 @@ def gpu_command(monkeypatch, capsys):
 
     def command(run, *arguments):
         monkeypatch.setattr(gpu, "_run", run)
+        monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: None)
         monkeypatch.setattr(sys, "argv", ["gpu", *map(str, arguments)])
         gpu.main()
         _, _, *rows, _, circumstances = capsys.readouterr().out.splitlines()
@@ -288,7 +289,7 @@ def test_a_failed_training_leaves_its_error_in_the_table_and_others_run(gpu_comm
                 raise subprocess.TimeoutExpired(module, 1)
             if training["all_reduce"]:
                 return subprocess.CompletedProcess(module, 1, "", "Error:\n OOM when allocating 1 | 2\n\t [[node]]\n")
-            if training["settings"] or training["images"] != "files" or environment:
+            if training["settings"] or training["images"] != "files" or training["side"] == "step" or environment:
                 # As from an H100: XLA's compilation of VGG16, in a MirroredStrategy of one GPU.
                 of_graph = "2 root error(s) found.\n  (0) INVALID_ARGUMENT:  feed it\n  (1) INVALID\n0 errors ignored."
                 return subprocess.CompletedProcess(module, 1, "", of_graph if training["settings"] else "")
@@ -302,6 +303,7 @@ def test_a_failed_training_leaves_its_error_in_the_table_and_others_run(gpu_comm
     assert told[f"{VGG16}, NCCL"] == "failed: it had not ended after 20 minutes"
     assert told[f"{VGG16}, hierarchical copy"] == r"failed: OOM when allocating 1 \| 2"
     assert told[f"{VGG16}, jit_compile=True"] == "failed: (0) INVALID_ARGUMENT:  feed it"
+    assert told[f"{VGG16}, PyTorch"] == "needs torch and torchvision"
     assert told[f"{VGG16}, all memory at the start"] == "failed: exit code 1"
     assert circumstances.startswith(f"- `python -m benchmarks.gpu --data-dir FOLDER --only {VGG16}`: 2 x A GPU; ")
     with pytest.raises(SystemExit, match="no line has that in its name"):

@@ -117,9 +117,10 @@ PRINTS = {
     "keras.md": r"'global_step': .*20\b.*^[01]\.\d+$",
     "recipes.md": (
         r"^best: \{'dropout'.*^accuracy [01]\.\d+, standard deviation.*^200 OK \{\"CNV\":.*^400 BAD REQUEST.*"
-        r"^served: \[\{'CNV': [\w'.: ,-]+\}\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
+        r"^served: \[\{'CNV': [\w'.: ,-]+\}\]$.*^lite: \{'CNV': [\w'.: ,-]+\}$.*"
+        r"^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
     ),
-    "tutorial.md": r"'global_step': .*4\b.*'global_step': .*0\b.*'global_step': .*8\b.*shape=\(2, 2\)",
+    "tutorial.md": r"'global_step': .*4\b.*'global_step': .*0\b.*'global_step': .*8\b.*dogs/\d+\.jpg \w+ [01]\.\d{4}$",
 }
 
 

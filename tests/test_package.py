@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import setuptools
 import tensorflow as tf
+import tf_keras as keras
 import yaml
 
 import estimator_train as et
@@ -98,6 +99,19 @@ def test_import_turns_off_onednn_beside_a_gpu_unless_it_is_set(gpus, given, oned
     command = [sys.executable, "-c", program]
     printed = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
     assert printed.strip() == onednn
+
+
+@pytest.mark.gpu
+def test_a_gpu_evaluates_and_predicts_layer_normalization(tmp_path):
+    def batches():
+        return tf.data.Dataset.from_tensors((tf.ones([4, 6]), tf.ones([4, 5])))
+
+    model = keras.Sequential([keras.layers.Dense(5, input_shape=(6,)), keras.layers.LayerNormalization()])
+    model.compile("adam", "mse")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    estimator.train(batches)
+    assert estimator.evaluate(batches)["global_step"] == 1
+    assert len(list(estimator.predict(batches))) == 4
 
 
 @pytest.mark.slow

@@ -25,19 +25,22 @@ def test_a_change_chooses_the_slow_tests_of_its_wing_and_those_above():
     library, engine = chosen_by("estimator_train/hooks/timing.py"), chosen_by("estimator_train/_engine/errors.py")
     assert {"app", "compat", "hooks", "test_estimator.py"} < library[1] and "_engine" not in library[1]
     assert engine[1] == library[1] | {"_engine"}
-    everything = chosen_by("setup.py", "docs/images/idea.svg")
+    everything = chosen_by("setup.py", "CHANGELOG.md")
     assert everything == chosen_by("tests/helpers/models.py")
     application = {test for test in everything[0] if test.startswith("tests/app/")}
     assert everything == chosen_by("estimator_train/_engine/errors.py", "estimator_train/app/models/head.py")
     assert everything[0] - engine[0] == application - set(AFFECTED["WALKS"]) and application > set(AFFECTED["WALKS"])
+    keras, graph = (chosen_by(f"estimator_train/_engine/{kind}/model.py")[0] for kind in ("keras", "graph"))
+    assert keras | graph == engine[0] and keras - graph and graph - keras
+    assert {Path(test).parts[1] for test in graph - keras} == {"_engine", "canned", "heads", "compat"}
     assert chosen_by("tests/hooks/test_timing.py")[0] == {"tests/hooks/test_timing.py"}
     assert chosen_by("CHANGELOG.md", ".ci/run") == (set(), set())
 
 
 def test_tests_that_take_minutes_are_chosen_by_what_they_are_about():
-    (page,), _ = chosen_by("docs/tutorial.md")
-    assert page == "tests/test_docs.py::test_a_page_can_be_followed_from_top_to_bottom[tutorial.md]"
-    assert chosen_by("docs/concepts.md")[0] == set()  # no slow page
+    site, page = "tests/test_site.py", "tests/test_docs.py::test_a_page_can_be_followed_from_top_to_bottom[tutorial.md]"
+    assert chosen_by("docs/tutorial.md")[0] == {site, page}
+    assert chosen_by("docs/concepts.md")[0] == {site}  # no slow page
     assert chosen_by("examples/unet3d.py")[1] == {"examples", "test_docs.py"}
     assert chosen_by("tests/fuzz/toy.py")[0] == {"tests/fuzz/test_campaigns.py"}
     for rare, about in AFFECTED["RARE"].items():

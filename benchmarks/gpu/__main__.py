@@ -1,10 +1,11 @@
-"""`python -m benchmarks.gpu`: trains on 1, 2, 4 and more GPUs, compares with Keras' fit, and prints a Markdown table.
+"""`python -m benchmarks.gpu`: trains on 1, 2, 4 and more GPUs, compares with others, and prints a Markdown table.
 
 Each line of the table is a training in a separate process; if it fails, the table shows its error. docs/gpu.md explains
 the table. `--devices cpu --quick` checks in minutes that every line runs, on two logical CPUs.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import shlex
@@ -63,6 +64,8 @@ def _train(line, options, data_dir):
     """Runs the training of a line; returns the dict of `training.measure`, or a text that says why it failed."""
     if line.needs_gpu and options.devices == "cpu":
         return "needs a GPU"
+    if line.training.side == "torch" and importlib.util.find_spec("torchvision") is None:
+        return "needs torch and torchvision"
     sizes = {"image_size": IMAGE_SIZE, "batch_size": BATCH_SIZES[line.training.model], "steps": STEPS}
     if options.quick:
         sizes = QUICK

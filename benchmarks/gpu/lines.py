@@ -8,7 +8,8 @@ VGG16, MOBILENET = "VGG16", "MobileNetV2"
 class Training(NamedTuple):
     """The training of one process.
 
-    `model` is VGG16 or MOBILENET. `side` is "ours" or "fit", Keras' own. `images` is "files"; "features" for cached
+    `model` is VGG16 or MOBILENET. `side` is "ours"; "fit", Keras' own; "step", TensorFlow's step alone, again and again
+    for a batch that is on the device; or "torch". `images` is "files"; "features" for cached
     outputs of the frozen layers; or the type and channels of a batch in host memory, such as "uint8 x 3". `settings`
     are RunConfig's; for fit, they are Keras' settings of the same names.
     """
@@ -37,6 +38,8 @@ def all_lines(device_count):
     lines = []
     for model in (VGG16, MOBILENET):
         lines += [*_scaling(model, counts), *_settings(model, counts[-1]), *_reductions(model, counts[-1])]
+        lines += _limits(model)
+    lines.append(Line(f"{VGG16}, PyTorch", 1, Training(VGG16, "torch"), baseline=VGG16))
     return [*lines, *_features(counts), *_memory_growth(), *_moved_to_the_device()]
 
 
@@ -53,6 +56,13 @@ def _settings(model, most):
                 training = Training(model, side, settings={name: value})
                 yield Line(f"{plain}, {name}={value!r}", devices, training, baseline=plain)
     yield Line(f"{model}, steps_per_loop=1", 1, Training(model, settings={"steps_per_loop": 1}), baseline=model)
+
+
+def _limits(model):
+    yield Line(f"{model}, step alone", 1, Training(model, "step"), baseline=model)
+    by_xla = "jit_compile=True"
+    training = Training(model, "step", settings={"jit_compile": True})
+    yield Line(f"{model}, step alone, {by_xla}", 1, training, baseline=f"{model}, {by_xla}")
 
 
 def _reductions(model, devices):

@@ -1,10 +1,13 @@
 """estimator_train."""
 
 import contextlib
+import functools
 import importlib
 import itertools
 import math
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -85,11 +88,11 @@ def worker_input(files, epochs):
     return run
 
 
-def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=False, decoder=None, **settings):
+def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=False, beside=None, **settings):
     """Times steps after the first call, without summaries and logs; `settings` are RunConfig's.
 
-    Beside a `decoder`, "shared" or "apart", the process also decodes scans as fast as it can, in the threads of the
-    steps or in threads of its own.
+    `beside` keeps the cores busy: "shared" and "apart" decode scans as fast as they can, in the threads of the steps or
+    in threads of their own, and "process" is another process that counts.
     """
     model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
     silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the other sides are
@@ -102,7 +105,7 @@ def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=Fa
 
     def run():
         clock = _Clock()
-        with _decoding(apart=decoder == "apart") if decoder else contextlib.nullcontext():
+        with _BUSY[beside]():
             estimator.train(lambda: batches, hooks=[*hooks, clock], steps=steps + first)
         return since(clock.first, clock.last)
 
@@ -132,6 +135,23 @@ def _decoding(apart):
     finally:
         is_done.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def _counting_elsewhere():
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+_BUSY = {
+    None: contextlib.nullcontext,
+    "shared": functools.partial(_decoding, apart=False),
+    "apart": functools.partial(_decoding, apart=True),
+    "process": _counting_elsewhere,
+}
 
 
 def evaluated_training(evaluations, every, legacy_adam=False):

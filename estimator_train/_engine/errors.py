@@ -17,9 +17,6 @@ from estimator_train._engine.session.out_of_memory import explaining_oom
 def explaining_errors(
     directory: str | os.PathLike[str], strategy: tf.distribute.Strategy | None = None
 ) -> Iterator[None]:
-    """Converts TensorFlow's errors inside the block to ones that say what happened and what to do.
-
-    The block writes its files to `directory`, and trains with `strategy`.
-    """
+    """Converts TensorFlow's errors in a block that writes to `directory` to ones that say what to do."""
     with explaining_oom(), explaining_full_disk(directory), explaining_lost_worker(strategy):
         yield

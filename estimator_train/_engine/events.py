@@ -19,11 +19,7 @@ log = tf.get_logger()
 
 
 def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: str | None) -> None:
-    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to an event file in `directory`.
-
-    `metrics` is a dict of metric names and "global_step" to numpy values or serialized Summaries; `checkpoint` is
-    a path prefix, or None if there was none.
-    """
+    """Logs the metrics of an evaluation, numpy values or serialized Summaries, and writes them to an event file."""
     step = int(metrics["global_step"])
     # str, because an f-string shows a float32 with the digits of a float64
     line = ", ".join(f"{key} = {metrics[key]!s}" for key in sorted(metrics))
@@ -75,9 +71,9 @@ def _add_summary(summary: tf.compat.v1.Summary, key: str, value: bytes) -> None:
 
 
 def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
-    """Returns a dict of global steps, in ascending order, to dicts of metric names to floats.
+    """Returns the metrics in the event files that match a glob pattern, by global step, in ascending order.
 
-    The event files match the glob pattern `pattern`. A damaged one is read as far as possible, with a warning.
+    A damaged file is read as far as possible, with a warning.
     """
     metrics = collections.defaultdict(dict)
     for path in sorted(tf.io.gfile.glob(pattern)):

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.run_config import RunConfig
-from estimator_train._engine.types import SessionRunHook
+from estimator_train._engine.types import CheckpointSaverListener, SessionRunHook
 
 
 def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
@@ -35,7 +35,7 @@ def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
 
 
 def see_each_step(hooks: Iterable[SessionRunHook]) -> bool:
-    """Returns whether one of the hooks has a method that is called before or after each step, but no `next_look`.
+    """Returns whether a hook has a method that is called before or after each step, and that no `next_look` covers.
 
     The `next_look` of a base class says nothing of such a method in a subclass.
     """
@@ -96,3 +96,14 @@ def check_hooks(
             mend = "; pass Keras callbacks as CallbacksHook([...])" if hasattr(hook, "on_train_begin") else ""
             raise TypeError(f"{message}, given: {hook}{mend}")
     return hooks
+
+
+def check_listeners(
+    listeners: Iterable[CheckpointSaverListener] | None, message: str
+) -> tuple[CheckpointSaverListener, ...]:
+    """Returns `listeners`, an iterable or None, as a tuple. Raises TypeError with `message` for other objects in it."""
+    listeners = tuple(listeners or ())
+    for listener in listeners:
+        if not isinstance(listener, tf.compat.v1.train.CheckpointSaverListener):
+            raise TypeError(f"{message}, given: {listener}")
+    return listeners

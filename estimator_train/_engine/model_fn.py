@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import taken_by
 from estimator_train._engine.cluster.synchronous import Agreement
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
 from estimator_train._engine.exports.receivers import InputReceiver
@@ -166,6 +166,21 @@ class Run:
         return self.graph.as_default()
 
 
+class Start(NamedTuple):
+    """What a run starts from: the Estimator's config and params, and the path prefix of a checkpoint.
+
+    Without a checkpoint, it starts from the initial values.
+    """
+
+    config: RunConfig
+    params: Params
+    checkpoint: str | None
+
+    def strategy(self, mode: str) -> tf.distribute.Strategy | None:
+        """Returns the strategy of a run in `mode`, or None."""
+        return {ModeKeys.TRAIN: self.config.train_distribute, ModeKeys.EVAL: self.config.eval_distribute}.get(mode)
+
+
 class PreparedModel(abc.ABC):
     """The interface that the Estimator's loop requires of every kind of model."""
 
@@ -176,39 +191,18 @@ class PreparedModel(abc.ABC):
 
     @abc.abstractmethod
     def prepare(
-        self,
-        mode: str,
-        input_fn: InputFn,
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
-        last_step: int | None,
-        hooks: Sequence[SessionRunHook] = (),
+        self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
     ) -> Run:
         """Returns a `Run` of the model; threads may prepare and drive several at the same time.
 
-        Args:
-          mode: one of `ModeKeys`.
-          input_fn, config, params: the Estimator's.
-          checkpoint_path: path prefix of the checkpoint to start from; None starts from the initial values.
-          last_step: the global step at which TRAIN ends, or None.
-          hooks: the caller's hooks, which may add to the Run's graph.
+        `last_step` is the global step at which TRAIN ends, or None. The caller's `hooks` may add to the Run's graph.
         """
 
     @abc.abstractmethod
-    def predict_functions(
-        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[Nest], Nest]
-    ) -> PredictFunctions:
-        """Loads a checkpoint to predict batches that are in memory.
+    def predict_functions(self, start: Start, select: Callable[[Nest], Nest]) -> PredictFunctions:
+        """Loads a checkpoint to predict batches that are in memory, of tensors or numpy arrays.
 
-        Args:
-          config, params, checkpoint_path: as for `prepare`.
-          select: a function that picks the requested predictions from the dict of all.
-
-        Returns:
-          A function that takes the `tf.TypeSpec`s of a batch of features, in the features' structure, and returns two
-          functions: one takes such a batch, of tensors or numpy arrays, and returns the predictions as numpy arrays;
-          the other frees the resources of the first.
+        `select` is a function that picks the requested predictions from the dict of all.
         """
 
     @contextlib.contextmanager
@@ -218,13 +212,7 @@ class PreparedModel(abc.ABC):
 
     @abc.abstractmethod
     def export(
-        self,
-        receiver_fns: dict[str, Callable[[], InputReceiver]],
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
-        directory: str,
-        as_text: bool,
+        self, receiver_fns: dict[str, Callable[[], InputReceiver]], start: Start, directory: str, as_text: bool
     ) -> None:
         """Writes a SavedModel into `directory`, with a MetaGraph for each mode of the dict `receiver_fns`."""
 
@@ -247,22 +235,15 @@ def check_input_fn(input_fn: Any) -> None:
 
 
 def metrics_of(metric_fns: Iterable[MetricFn], parts: dict[str, Nest], config: RunConfig) -> dict[str, MetricPair]:
-    """Calls the functions given to `add_metrics`; returns a dict of metric names to (value tensor, update op) pairs.
-
-    `parts` is a dict of "features", "labels" and "predictions" to tensors.
-    """
-    offered = parts | {"config": config}
+    """Calls the functions given to `add_metrics` with the `parts` of a batch that they take; returns their metrics."""
     metrics = {}
     for metric_fn in metric_fns:
-        metrics |= metric_fn(**{name: offered[name] for name in argument_names(metric_fn)})
+        metrics |= metric_fn(**taken_by(metric_fn, parts | {"config": config}))
     return {name: metric_pair(name, metric) for name, metric in metrics.items()}
 
 
 def metric_pair(name: str, metric: Metric) -> MetricPair:
-    """Returns a value of eval_metric_ops as a (value tensor, update op) pair.
-
-    Raises ValueError if a Keras metric has not been updated.
-    """
+    """Returns a metric as a (value, update op) pair; raises ValueError if it is one of Keras that was not updated."""
     if isinstance(metric, tuple):
         return metric
     if not metric.updates:

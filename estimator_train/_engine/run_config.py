@@ -252,22 +252,7 @@ class RunConfig:
             for name in ("train_distribute", "eval_distribute"):
                 settings[name] = _only_strategy(name, settings[name], settings["experimental_distribute"])
             settings["experimental_distribute"] = None
-        for name, (requirement, holds) in _REQUIREMENTS.items():
-            if settings[name] is not None and not holds(settings[name]):
-                raise ValueError(f"{name} {requirement}, got {settings[name]!r}.")
-        for name, other in (("steps_per_loop", "auto"), ("accumulate_steps", 1)):
-            value = settings[name]
-            if value != other and (not isinstance(value, int) or value < 1):
-                alternative = f" or {other!r}" if isinstance(other, str) else ""
-                raise ValueError(f"{name} must be an int >= 1{alternative}, got {value!r}.")
-        if settings["deterministic"] and settings["tf_random_seed"] is None:
-            raise ValueError("deterministic=True needs a seed; give tf_random_seed=1, or another int, too.")
-        for name in ("train_distribute", "eval_distribute"):
-            if leaves_out_a_replica(settings[name]):
-                raise ValueError(
-                    f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "
-                    "the gradients of an odd one; take an even number of replicas, or other cross_device_ops."
-                )
+        _check(settings)
         vars(self).update({f"_{name}": value for name, value in settings.items()})
 
 
@@ -284,8 +269,26 @@ def _short(value: object) -> str:
     return repr(value)
 
 
+def _check(settings: dict[str, Any]) -> None:
+    for name, (requirement, holds) in _REQUIREMENTS.items():
+        if (settings[name] is not None or name in _COUNTS) and not holds(settings[name]):
+            raise ValueError(f"{name} {requirement}, got {settings[name]!r}.")
+    if settings["deterministic"] and settings["tf_random_seed"] is None:
+        raise ValueError("deterministic=True needs a seed; give tf_random_seed=1, or another int, too.")
+    for name in ("train_distribute", "eval_distribute"):
+        if leaves_out_a_replica(settings[name]):
+            raise ValueError(
+                f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "
+                "the gradients of an odd one; take an even number of replicas, or other cross_device_ops."
+            )
+
+
 def _takes_only_op(function: object) -> bool:
     return callable(function) and argument_names(function) == ["op"]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 1
 
 
 _NOT_NEGATIVE = ("should be >= 0, or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
@@ -297,7 +300,7 @@ _SUPPORTED_STRATEGY = (
     lambda value: not isinstance(value, tf.distribute.ParameterServerStrategy),
 )
 
-# The requirement on each setting that is not None: its wording in the error message, and the predicate that checks it.
+# The requirement on each setting, which may be None unless it is a count: its wording in the error, and the predicate.
 _REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "model_dir": ("should be non-empty, or None", bool),
     "tf_random_seed": _INTEGER,
@@ -318,7 +321,10 @@ _REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "experimental_max_worker_delay_secs": _INTEGER,
     "session_creation_timeout_secs": _POSITIVE,
     "mixed_precision": ("must be 'bfloat16', 'float16' or None", lambda value: value in ("bfloat16", "float16")),
+    "steps_per_loop": ("must be an int >= 1 or 'auto'", lambda value: value == "auto" or _is_count(value)),
+    "accumulate_steps": ("must be an int >= 1", _is_count),
 }
+_COUNTS = ("steps_per_loop", "accumulate_steps")
 
 
 def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.ConfigProto:
@@ -364,10 +370,7 @@ def use_gpu_options(session_config: tf.compat.v1.ConfigProto) -> None:
 
 
 def _device_filters(task: ClusterTask) -> list[str]:
-    """Returns the tasks that a task of a cluster sees: itself and the parameter servers, which see all trainers.
-
-    A trainer therefore never waits for a worker that is gone.
-    """
+    """Returns the tasks that a task sees: itself and parameter servers, so that no trainer waits for a lost worker."""
     if task.task_type == TaskType.PS:
         return ["/job:ps", "/job:worker", "/job:chief", "/job:master"]
     if task.task_type == TaskType.WORKER:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.types import FeatureColumn
-from estimator_train.heads import BinaryClassHead, Head, binary_or_multi_class_head
+from estimator_train._engine.graph.optimizers import Optimizer
+from estimator_train.heads import BinaryClassHead
 from estimator_train.heads.keys import MetricKeys
 from estimator_train.heads.single_head import MetricFactories
 
@@ -61,18 +61,16 @@ class ApiV2:
         "RMSProp": keras.optimizers.legacy.RMSprop,
         "SGD": keras.optimizers.legacy.SGD,
     }
-    dnn_learning_rate = None  # the optimizer's own default
-    partitioner = None
+    dnn_learning_rate: float | None = None  # the optimizer's own default
+    partitioner: Partitioner | None = None
+    binary_head = BinaryClassHead
 
-    def classifier_head(
-        self,
-        n_classes: int,
-        weight_column: str | FeatureColumn | None,
-        label_vocabulary: Sequence[str] | None,
-        loss_reduction: str,
-    ) -> Head:
-        """Returns the head of a classifier."""
-        return binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+    @classmethod
+    def optimizer_class(cls, name: str) -> Callable[..., Optimizer]:
+        """Returns the class called `name`. Raises ValueError if there is none."""
+        if name not in cls.optimizers:
+            raise ValueError(f"Unsupported optimizer name: {name}. Supported names are: {sorted(cls.optimizers)}")
+        return cls.optimizers[name]
 
     def variable_scope(self, name: str, partitioner: Partitioner | None) -> tf.compat.v1.variable_scope:
         """Returns the variable scope of a branch."""
@@ -84,12 +82,10 @@ class ApiV2:
         return contextlib.nullcontext()
 
 
-class ApiV1:
+class ApiV1(ApiV2):
     """tf.compat.v1.estimator: v1 optimizers and partitioned variables, under the names used by old checkpoints.
 
-    Args:
-      partitioned: whether to partition variables, by default into one part.
-      partitioner: partitioner of the feature columns' variables.
+    If `partitioned`, variables are in one part, except those of the feature columns that have a `partitioner`.
     """
 
     optimizers = {
@@ -100,21 +96,11 @@ class ApiV1:
         "SGD": v1.train.GradientDescentOptimizer,
     }
     dnn_learning_rate = 0.05
+    binary_head = BinaryClassHeadV1
 
     def __init__(self, *, partitioned: bool, partitioner: Partitioner | None) -> None:
         self._default_partitioner = v1.fixed_size_partitioner(1) if partitioned else None
         self.partitioner = partitioner
-
-    def classifier_head(
-        self,
-        n_classes: int,
-        weight_column: str | FeatureColumn | None,
-        label_vocabulary: Sequence[str] | None,
-        loss_reduction: str,
-    ) -> Head:
-        if n_classes == 2:
-            return BinaryClassHeadV1(weight_column, None, label_vocabulary, loss_reduction)
-        return binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
 
     def variable_scope(self, name: str, partitioner: Partitioner | None) -> tf.compat.v1.variable_scope:
         return v1.variable_scope(name, partitioner=partitioner or self._default_partitioner)
@@ -129,6 +115,3 @@ class ApiV1:
                 stack.enter_context(v1.variable_scope(names[0], auxiliary_name_scope=False))
             stack.enter_context(tf.name_scope(f"{scope}head/"))
             yield
-
-
-ApiVersion: TypeAlias = ApiV1 | ApiV2

@@ -65,7 +65,7 @@ class BaselineClassifier(BaselineEstimator):
         config: RunConfig | None = None,
         loss_reduction: str = "sum_over_batch_size",
     ) -> None:
-        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, model_dir, optimizer, config)
 
 

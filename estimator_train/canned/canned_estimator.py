@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import taken_by
 from estimator_train._engine.graph import optimizers
 from estimator_train._engine.graph.optimizers import train_op
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.model_fn import EstimatorSpec
-from estimator_train.canned.api_versions import ApiV2, ApiVersion, Partitioner
+from estimator_train.canned.api_versions import ApiV2, Partitioner
 from estimator_train.estimator import Estimator
-from estimator_train.heads import Head
+from estimator_train.heads import Head, binary_or_multi_class_head
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -28,25 +28,18 @@ Optimizer: TypeAlias = str | optimizers.Optimizer | Callable[[], optimizers.Opti
 
 
 class Branch(NamedTuple):
-    """A part of a canned model, which computes logits and has its own optimizer.
+    """A part of a canned model, which computes logits and has its own optimizer."""
 
-    Attributes:
-      scope: name of the variable scope, a str.
-      logit_fn: as for `call_logit_fn`.
-      make_optimizer: function that creates the optimizer for a new graph.
-      partitioner: partitioner of the variables, or None.
-    """
-
-    scope: str
-    logit_fn: Callable[..., tf.Tensor | dict[str, tf.Tensor]]
-    make_optimizer: Callable[[], optimizers.Optimizer]
+    scope: str  # of the variables
+    logit_fn: Callable[..., tf.Tensor | dict[str, tf.Tensor]]  # as for `call_logit_fn`
+    make_optimizer: Callable[[], optimizers.Optimizer]  # for a new graph
     partitioner: Partitioner | None = None
 
 
 class CannedEstimator(Estimator):
     """An Estimator whose model is a list of branches and a head."""
 
-    _api_version: ApiVersion = ApiV2()
+    _api_version = ApiV2()
 
     def __init__(
         self,
@@ -59,6 +52,9 @@ class CannedEstimator(Estimator):
         model_fn = functools.partial(_model_fn, head=head, branches=branches, api_version=self._api_version)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
+    def _classifier_head(self, *how: Any) -> Head:
+        return binary_or_multi_class_head(*how, binary_head=self._api_version.binary_head)
+
     def _branch(
         self,
         scope: str,
@@ -67,7 +63,6 @@ class CannedEstimator(Estimator):
         learning_rate: float | None,
         partitioner: Partitioner | None = None,
     ) -> Branch:
-        """Returns a branch with an optimizer as for `optimizer_factory`."""
         return Branch(scope, logit_fn, optimizer_factory(optimizer, learning_rate, self._api_version), partitioner)
 
 
@@ -79,25 +74,15 @@ def logits_dimension(head: Head) -> int:
 
 
 def optimizer_factory(
-    optimizer: Optimizer, learning_rate: float | None, api_version: ApiVersion
+    optimizer: Optimizer, learning_rate: float | None, api_version: ApiV2
 ) -> Callable[[], optimizers.Optimizer]:
-    """Returns a function without arguments that creates the optimizer for a new graph.
+    """Returns a function that creates the optimizer for a new graph.
 
-    Args:
-      optimizer: a name, an optimizer, or a function that returns one.
-      learning_rate: learning rate for an optimizer given by name; None means the optimizer's default.
-      api_version: `ApiV1` or `ApiV2`, which maps names to optimizers.
-
-    Raises:
-      ValueError: If the name is unknown.
+    One given by name gets `learning_rate`, or its own default if that is None.
     """
     if isinstance(optimizer, str):
-        if optimizer not in api_version.optimizers:
-            names = sorted(api_version.optimizers)
-            raise ValueError(f"Unsupported optimizer name: {optimizer}. Supported names are: {names}")
-        if learning_rate is None:
-            return api_version.optimizers[optimizer]
-        return functools.partial(api_version.optimizers[optimizer], learning_rate)
+        make = api_version.optimizer_class(optimizer)
+        return make if learning_rate is None else functools.partial(make, learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return functools.partial(optimizers.copied, optimizer)  # an instance works in one graph only
     if callable(optimizer):
@@ -124,9 +109,8 @@ def call_logit_fn(
     Raises:
       ValueError: If it returns anything else.
     """
-    names = argument_names(logit_fn)
     offered = {"mode": mode, "params": params, "config": config}
-    logits = logit_fn(features=features, **{name: value for name, value in offered.items() if name in names})
+    logits = logit_fn(features=features, **taken_by(logit_fn, offered))
     if not tf.is_tensor(logits) and not (isinstance(logits, dict) and all(map(tf.is_tensor, logits.values()))):
         raise ValueError(f"logit_fn should return a Tensor or a dictionary mapping strings to Tensors, got: {logits!r}")
     return logits
@@ -146,7 +130,7 @@ def _model_fn(
     *,
     head: Head,
     branches: list[Branch],
-    api_version: ApiVersion,
+    api_version: ApiV2,
 ) -> EstimatorSpec:
     if not isinstance(features, dict) or not features:
         raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: {type(features)}, {features!r}")
@@ -155,17 +139,19 @@ def _model_fn(
         with api_version.variable_scope(branch.scope, branch.partitioner) as scope:
             logits.append(call_logit_fn(branch.logit_fn, features, mode, None, config))
         # Use the scope's full name: another model_fn may call this one inside its own scope.
-        trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
-
-    def train_op_fn(loss: tf.Tensor) -> tf.Operation:
-        ops = []
-        with api_version.train_scope([branch.scope for branch in branches]):
-            for branch, variables in zip(branches, trained, strict=True):
-                ops.append(train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0]))
-        return tf.group(*ops)
-
+        variables = v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/")
+        trained.append((branch, variables))
+    train_op_fn = functools.partial(_train_op, trained=trained, api_version=api_version)
     update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     total = tf.math.add_n(logits)
     return head.create_estimator_spec(
         features, mode, total, labels=labels, train_op_fn=train_op_fn, update_ops=update_ops
     )
+
+
+def _train_op(loss: tf.Tensor, *, trained: list[tuple[Branch, list[tf.Variable]]], api_version: ApiV2) -> tf.Operation:
+    ops = []
+    with api_version.train_scope([branch.scope for branch, _ in trained]):
+        for branch, variables in trained:
+            ops.append(train_op(branch.make_optimizer(), loss, variables, counts_steps=not ops))
+    return tf.group(*ops)

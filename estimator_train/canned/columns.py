@@ -19,15 +19,10 @@ v1 = tf.compat.v1
 def check_columns(
     columns: FeatureColumn | Iterable[FeatureColumn] | None, argument: str, *, dense: bool
 ) -> list[FeatureColumn]:
-    """Returns a list of the feature columns, sorted by name.
+    """Returns a list of the feature columns, which may be a single one, sorted by name.
 
-    Args:
-      columns: an iterable of tf.feature_column columns, or a single one.
-      argument: the caller's name for them, for error messages.
-      dense: whether to reject categorical columns.
-
-    Raises:
-      ValueError: If there are no columns, two have the same name, or one has an unsupported type.
+    Raises ValueError, which calls them `argument`, if there are none, two have the same name, or one has another type:
+    with `dense`, a categorical one, too.
     """
     if isinstance(columns, private_tensorflow.feature_column_class()):
         columns = [columns]
@@ -61,16 +56,9 @@ def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Te
 def linear_model(
     features: dict[str, Any], columns: list[FeatureColumn], units: int, sparse_combiner: str
 ) -> tuple[tf.Tensor, list[tf.Variable], tf.Variable]:
-    """Computes the weighted sum of the `columns` of `features`, plus a bias; weights and bias start at 0.
+    """Returns (the weighted sum of columns and a bias, float32 (batch, units); the columns' weights; the bias (units)).
 
-    Args:
-      features: dict of tensors.
-      columns: dense and categorical columns.
-      units: int, the number of outputs.
-      sparse_combiner: how to reduce the weights of a multivalent categorical column: "sum", "mean" or "sqrtn".
-
-    Returns:
-      The sum, a float32 tensor (batch, units); a list of the columns' weight variables; and the bias variable (units).
+    Weights and bias start at 0. `sparse_combiner` reduces the weights of multivalent columns; see `LinearEstimator`.
     """
     cache, state = private_tensorflow.column_cache(features), private_tensorflow.column_state()
     weights = []

@@ -104,7 +104,7 @@ class DNNClassifier(DNNEstimator):
         loss_reduction: str = "sum_over_batch_size",
         batch_norm: bool = False,
     ) -> None:
-        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         how = optimizer, activation_fn, dropout, config, warm_start_from, batch_norm
         super().__init__(head, hidden_units, feature_columns, model_dir, *how)
 

@@ -152,7 +152,7 @@ class DNNLinearCombinedClassifier(_Combined):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
         dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         super().__init__(head, linear, dnn, model_dir, config, warm_start_from)

@@ -90,7 +90,7 @@ class LinearClassifier(LinearEstimator):
         loss_reduction: str = "sum_over_batch_size",
         sparse_combiner: str = "sum",
     ) -> None:
-        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
 
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from estimator_train._engine.argument_names import bind, with_defaults
 from estimator_train.canned import baseline, dnn, linear
 from estimator_train.canned import dnn_linear_combined as combined
 from estimator_train.canned.api_versions import ApiV1
@@ -26,9 +27,7 @@ def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: s
         __doc__ = base.__doc__
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            bound = signature.bind(self, *args, **kwargs)
-            bound.apply_defaults()
-            arguments = bound.arguments
+            arguments = bind(signature, self, *args, **kwargs)
             del arguments["self"]
             given = arguments.pop(partitioner) if partitioner else None
             self._api_version = ApiV1(partitioned=partitioner is not None, partitioner=given)
@@ -41,17 +40,14 @@ def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: s
 
 
 def _signature(base: type, before_config: str | None, after_config: str | None) -> inspect.Signature:
-    parameters = []
-    for parameter in inspect.signature(base.__init__).parameters.values():  # type: ignore[misc]
-        if parameter.name == "loss_reduction":
-            parameter = parameter.replace(default="weighted_sum")
-        if parameter.name != "config":
-            parameters.append(parameter)
-            continue
-        partitioner = parameter.replace(annotation=Callable[..., Any] | None)
-        before = [partitioner.replace(name=before_config)] if before_config else []
-        after = [partitioner.replace(name=after_config)] if after_config else []
-        parameters += [*before, parameter, *after]
+    signature = with_defaults(base.__init__, loss_reduction="weighted_sum")  # type: ignore[misc]
+    parameters = list(signature.parameters.values())
+    place = list(signature.parameters).index("config")
+    partitioner = parameters[place].replace(annotation=Callable[..., Any] | None)
+    if after_config:
+        parameters.insert(place + 1, partitioner.replace(name=after_config))
+    if before_config:
+        parameters.insert(place, partitioner.replace(name=before_config))
     return inspect.Signature(parameters)
 
 

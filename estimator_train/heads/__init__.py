@@ -30,8 +30,10 @@ def binary_or_multi_class_head(
     weight_column: str | FeatureColumn | None,
     label_vocabulary: Sequence[str] | None,
     loss_reduction: str,
+    *,
+    binary_head: type[BinaryClassHead] = BinaryClassHead,
 ) -> BinaryClassHead | MultiClassHead:
-    """Returns the head of a classifier: `BinaryClassHead` for two classes, otherwise `MultiClassHead`."""
+    """Returns the head of a classifier: a `binary_head` for two classes, otherwise a `MultiClassHead`."""
     if n_classes == 2:
-        return BinaryClassHead(weight_column, None, label_vocabulary, loss_reduction)
+        return binary_head(weight_column, None, label_vocabulary, loss_reduction)
     return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)

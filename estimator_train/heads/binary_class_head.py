@@ -11,13 +11,14 @@ import tf_keras as keras
 
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.export import ExportOutput, RegressionOutput
-from estimator_train.heads import checks, classes
+from estimator_train.heads import checks
+from estimator_train.heads.classes import ClassHead, threshold_metrics
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, SingleHead, labels_and, only
+from estimator_train.heads.single_head import MetricFactories, labels_and, only
 
 
-class BinaryClassHead(SingleHead):
+class BinaryClassHead(ClassHead):
     """Computes sigmoid cross entropy of a single logit, for two classes.
 
         >>> head = et.BinaryClassHead()
@@ -45,15 +46,13 @@ class BinaryClassHead(SingleHead):
         loss_fn: Callable[..., tf.Tensor] | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(1, 1, weight_column, loss_reduction, loss_fn, name)
-        checks.check_label_vocabulary(label_vocabulary, 2)
-        self._vocabulary = label_vocabulary
+        super().__init__(2, label_vocabulary, 1, weight_column, loss_reduction, loss_fn, name)
         self._thresholds = checks.check_thresholds(thresholds)
 
     def _labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         labels = checks.check_labels(labels, logits, 1)
-        if self._vocabulary is not None:
-            labels = classes.ids_of(labels, self._vocabulary)
+        if self._label_vocabulary is not None:
+            labels = self._ids_of(labels)
         return checks.check_label_range(tf.cast(labels, tf.float32), 2)
 
     def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
@@ -64,7 +63,7 @@ class BinaryClassHead(SingleHead):
         return {
             PredictionKeys.LOGITS: logits,
             PredictionKeys.LOGISTIC: tf.math.sigmoid(logits, name=PredictionKeys.LOGISTIC),
-            **classes.class_predictions(two_logits, 2, self._vocabulary),
+            **self._class_predictions(two_logits),
         }
 
     def _metrics(self) -> MetricFactories:
@@ -78,14 +77,12 @@ class BinaryClassHead(SingleHead):
             MetricKeys.ACCURACY_BASELINE: (_AccuracyBaseline, labels_and()),
             MetricKeys.AUC: (keras.metrics.AUC, and_logistic),
             MetricKeys.AUC_PR: (functools.partial(keras.metrics.AUC, curve="PR"), and_logistic),
-            **classes.threshold_metrics(self._thresholds, and_logistic),
+            **threshold_metrics(self._thresholds, and_logistic),
         }
 
     def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
-        return {
-            "classification": classes.classification_output(predictions, 2, self._vocabulary),
-            "regression": RegressionOutput(predictions[PredictionKeys.LOGISTIC]),
-        }
+        regression = RegressionOutput(predictions[PredictionKeys.LOGISTIC])
+        return super()._export_outputs(predictions) | {"regression": regression}
 
 
 class _AccuracyBaseline(keras.metrics.Mean):

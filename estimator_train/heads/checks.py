@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import argument_names, taken_by
 from estimator_train._engine.types import FeatureColumn
 
 v1 = tf.compat.v1
@@ -36,12 +36,8 @@ def chosen_predictions(predictions: dict[Any, tf.Tensor], keys: Iterable[Any] | 
     return {key: predictions[key] for key in keys}
 
 
-def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
-    """Returns the argument names of a head's `loss_fn`.
-
-    Raises:
-      ValueError: If `labels` or `logits` is missing, or there are others besides `features` and `loss_reduction`.
-    """
+def check_loss_fn(loss_fn: Callable[..., tf.Tensor]) -> None:
+    """Raises ValueError unless a loss_fn takes labels and logits, with or without features and loss_reduction."""
     names = argument_names(loss_fn)
     for required in ("labels", "logits"):
         if required not in names:
@@ -49,7 +45,22 @@ def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     unexpected = sorted(set(names) - {"labels", "logits", "features", "loss_reduction"})
     if unexpected:
         raise ValueError(f"loss_fn has unexpected args: {unexpected}")
-    return names
+
+
+def call_loss_fn(
+    loss_fn: Callable[..., tf.Tensor], labels: tf.Tensor, logits: tf.Tensor, dimension: int, **offered: Any
+) -> tf.Tensor:
+    """Returns the checked losses [D0, D1, ... DN, dimension] of a loss_fn, which gets what it takes of `offered`."""
+    losses = loss_fn(labels=labels, logits=logits, **taken_by(loss_fn, offered))
+    message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
+    return _check_shape(losses, logits, (dimension,), message)
+
+
+def check_n_classes(n_classes: int) -> int:
+    """Returns `n_classes`. Raises ValueError unless it is greater than 2."""
+    if n_classes is None or n_classes <= 2:
+        raise ValueError(f"n_classes must be > 2: {n_classes}.")
+    return n_classes
 
 
 def check_label_vocabulary(vocabulary: Sequence[str] | None, n_classes: int | None = None) -> None:
@@ -74,11 +85,13 @@ def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
     return thresholds
 
 
-def check_logits(logits: tf.Tensor, dimension: int) -> tf.Tensor:
-    """Returns `logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError if the shape is different.
+def check_logits(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor:
+    """Returns `logits` as float32 [D0, D1, ... DN, expected_logits_dimension].
 
-    If the rank is unknown in the graph, the shape is checked when the logits are computed.
+    Raises ValueError if the shape is different. If the rank is unknown in the graph, the shape is checked when the
+    logits are computed.
     """
+    dimension = expected_logits_dimension
     logits = tf.cast(logits, tf.float32)
     message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
     if logits.shape.rank is None:
@@ -92,12 +105,12 @@ def check_logits(logits: tf.Tensor, dimension: int) -> tf.Tensor:
     return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
 
 
-def check_labels(labels: Any, logits: tf.Tensor, dimension: int) -> tf.Tensor:
-    """Returns dense `labels` as [D0, D1, ... DN, dimension]; a last dimension of 1 may be omitted.
+def check_labels(labels: Any, logits: tf.Tensor, expected_labels_dimension: int) -> tf.Tensor:
+    """Returns `labels` as [D0, D1, ... DN, expected_labels_dimension]; a last dimension of 1 may be omitted.
 
-    Raises:
-      ValueError: If there are no labels, they are sparse, or their shape is wrong.
+    Raises ValueError if there are no labels, they are sparse, or their shape is wrong.
     """
+    dimension = expected_labels_dimension
     check_has_labels(labels)
     if isinstance(labels, (tf.SparseTensor, v1.SparseTensorValue)):
         raise ValueError(
@@ -122,10 +135,7 @@ def check_has_labels(labels: Any) -> None:
 def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
     """Returns `labels`, checked to be in [0, n_classes - 1]; in a graph, the check runs with them.
 
-    A violation is reported with `message`, or with the limit that is exceeded if there is none.
-
-    Raises:
-      ValueError: If a label is out of range, in eager mode.
+    A violation, in eager mode a ValueError, is reported with `message`, or else with the limit that is exceeded.
     """
     eager = tf.executing_eagerly()
     limits = {
@@ -148,13 +158,8 @@ def check_weights(
 ) -> tf.Tensor | float:
     """Returns the examples' weights, float32 [D0, D1, ... DN, d] with d in `dimensions`; 1.0 without a weight_column.
 
-    Args:
-      features: dict that contains the weights, as numbers of shape [D0, D1, ... DN] or of the shape above.
-      weight_column: a key of features, a `tf.feature_column.numeric_column`, or None.
-
-    Raises:
-      TypeError: If weight_column has another type.
-      ValueError: If the feature is missing, is not numeric, or has the wrong shape.
+    Raises TypeError if weight_column is neither a str nor a `tf.feature_column.numeric_column`, and ValueError if the
+    feature is missing, is not numeric, or has another shape than this or [D0, D1, ... DN].
     """
     if weight_column is None:
         return 1.0
@@ -172,12 +177,6 @@ def check_weights(
     if len(dimensions) > 1:
         message += " or [D0, D1, ... DN, logits_dimension]"
     return _check_shape(weights, logits, dimensions, message)
-
-
-def check_losses(losses: tf.Tensor, logits: tf.Tensor, dimension: int) -> tf.Tensor:
-    """Returns the result of a loss_fn; raises ValueError unless its shape is [D0, D1, ... DN, dimension]."""
-    message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
-    return _check_shape(losses, logits, (dimension,), message)
 
 
 def _with_last_dimension(tensor: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

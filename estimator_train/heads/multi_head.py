@@ -148,7 +148,6 @@ class MultiHead(Head):
         return zip(self._heads, self._per_head(labels, "labels"), self._split(logits), strict=True)
 
     def _split(self, logits: tf.Tensor | dict[str, tf.Tensor]) -> list[tf.Tensor]:
-        """Returns a list of each head's logits."""
         if isinstance(logits, dict):
             return self._per_head(logits, "logits")
         return tf.split(

@@ -10,14 +10,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.export import ExportOutput
-from estimator_train.heads import checks, classes
+from estimator_train.heads import checks
+from estimator_train.heads.classes import ClassHead, all_classes, threshold_metrics
 from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import MetricFactories, SingleHead, labels_and
+from estimator_train.heads.single_head import MetricFactories, UpdateArguments, labels_and, only
 
 
-class MultiLabelHead(SingleHead):
+class MultiLabelHead(ClassHead):
     """Computes sigmoid cross entropy per class, averaged over classes; an example may belong to any number of them.
 
         >>> head = et.MultiLabelHead(n_classes=2)
@@ -50,35 +50,32 @@ class MultiLabelHead(SingleHead):
         classes_for_class_based_metrics: Iterable[int | str] | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(n_classes, 1, weight_column, loss_reduction, loss_fn, name)
+        super().__init__(n_classes, label_vocabulary, n_classes, weight_column, loss_reduction, loss_fn, name)
         if n_classes is None or n_classes < 2:
             raise ValueError(f"n_classes must be > 1 for multi-label classification. Given: {n_classes}")
-        checks.check_label_vocabulary(label_vocabulary, n_classes)
-        self._vocabulary = label_vocabulary
         self._thresholds = checks.check_thresholds(thresholds)
         self._measured_classes = [self._class_id(given) for given in classes_for_class_based_metrics or ()]
 
     def _class_id(self, given: int | str) -> int:
         if isinstance(given, str):
-            if self._vocabulary is None or given not in self._vocabulary:
+            if self._label_vocabulary is None or given not in self._label_vocabulary:
                 raise ValueError(
                     "label_vocabulary must be provided and have all classes_for_class_based_metrics that are strings. "
-                    f"Given: {given!r}, label_vocabulary {self._vocabulary}"
+                    f"Given: {given!r}, label_vocabulary {self._label_vocabulary}"
                 )
-            return self._vocabulary.index(given)
-        if not 0 <= given < self._logits_dimension:
+            return self._label_vocabulary.index(given)
+        if not 0 <= given < self._n_classes:
             raise ValueError(
-                "All classes_for_class_based_metrics must be in range "
-                f"[0, {self._logits_dimension - 1}]. Given: {given}"
+                f"All classes_for_class_based_metrics must be in range [0, {self._n_classes - 1}]. Given: {given}"
             )
         return given
 
     def _labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        n_classes = self._logits_dimension
+        n_classes = self._n_classes
         checks.check_has_labels(labels)
         if isinstance(labels, tf.SparseTensor):
-            if self._vocabulary is not None and labels.dtype == tf.string:
-                labels = labels.with_values(classes.ids_of(labels.values, self._vocabulary))
+            if self._label_vocabulary is not None and labels.dtype == tf.string:
+                labels = labels.with_values(self._ids_of(labels.values))
             if not labels.dtype.is_integer:
                 raise ValueError(f"Labels dtype should be integer. Instead got {labels.dtype}.")
             message = f"labels must be an integer SparseTensor with values in [0, {n_classes})"
@@ -95,7 +92,7 @@ class MultiLabelHead(SingleHead):
         return {
             PredictionKeys.LOGITS: logits,
             PredictionKeys.PROBABILITIES: tf.math.sigmoid(logits, name=PredictionKeys.PROBABILITIES),
-            PredictionKeys.CLASSES: classes.all_classes(logits, self._logits_dimension, self._vocabulary),
+            PredictionKeys.CLASSES: all_classes(logits, self._n_classes, self._label_vocabulary),
         }
 
     def _metrics(self) -> MetricFactories:
@@ -104,14 +101,14 @@ class MultiLabelHead(SingleHead):
         metrics = {
             MetricKeys.AUC: (keras.metrics.AUC, and_probabilities),
             MetricKeys.AUC_PR: (auc_pr, and_probabilities),
-            **classes.threshold_metrics(self._thresholds, and_probabilities),
+            **threshold_metrics(self._thresholds, and_probabilities),
         }
         for class_id in self._measured_classes:
             name = f"class{class_id}"
-            if self._vocabulary is not None:
-                name = self._vocabulary[class_id]
-            probability = functools.partial(_probability, class_id)
-            label_and_probability = functools.partial(_label_and_probability, class_id)
+            if self._label_vocabulary is not None:
+                name = self._label_vocabulary[class_id]
+            probability = _of_class(class_id, only(PredictionKeys.PROBABILITIES))
+            label_and_probability = _of_class(class_id, and_probabilities)
             metrics |= {
                 MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (keras.metrics.Mean, probability),
                 MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, label_and_probability),
@@ -119,14 +116,7 @@ class MultiLabelHead(SingleHead):
             }
         return metrics
 
-    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
-        output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)
-        return {"classification": output}
 
-
-def _probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
-    return (predictions[PredictionKeys.PROBABILITIES][..., class_id, tf.newaxis],)
-
-
-def _label_and_probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
-    return labels[..., class_id, tf.newaxis], *_probability(class_id, labels, predictions)
+def _of_class(class_id: int, give: UpdateArguments) -> UpdateArguments:
+    """Returns a function that gives a metric what `give` does, for one class."""
+    return lambda labels, predictions: tuple(each[..., class_id, tf.newaxis] for each in give(labels, predictions))

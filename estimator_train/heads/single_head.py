@@ -61,7 +61,8 @@ class SingleHead(Head):
         name: str | None,
     ) -> None:
         self._reduction = checks.v1_reduction(loss_reduction)
-        self._loss_fn_arguments = checks.loss_fn_arguments(loss_fn) if loss_fn else ()
+        if loss_fn:
+            checks.check_loss_fn(loss_fn)
         self._logits_dimension = logits_dimension
         self._loss_dimension = loss_dimension
         self._weight_column = weight_column
@@ -169,9 +170,7 @@ class SingleHead(Head):
         """Returns the losses of the checked `labels` and `logits`, and their weights."""
         if self._loss_fn:
             offered = {"features": features, "loss_reduction": self._loss_reduction}
-            named = {name: value for name, value in offered.items() if name in self._loss_fn_arguments}
-            losses = self._loss_fn(labels=labels, logits=logits, **named)
-            losses = checks.check_losses(losses, logits, self._loss_dimension)
+            losses = checks.call_loss_fn(self._loss_fn, labels, logits, self._loss_dimension, **offered)
         else:
             losses = self._losses(labels, logits)
         dimensions = sorted({1, self._loss_dimension})

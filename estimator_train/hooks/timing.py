@@ -207,15 +207,12 @@ def _sessions_in(path: str) -> list[dict[str, Any]]:
 
 def _scalars(calls: Iterable[_Call]) -> tf.compat.v1.Summary:
     window = _total(calls)
-    summary = v1.Summary()
     scalars = {
         "examples/sec": _ratio(window.examples, window.seconds),
         "input_wait_share": _ratio(window.input_seconds, window.seconds),
     }
-    for tag, value in scalars.items():
-        if value is not None:
-            summary.value.add(tag=tag, simple_value=value)
-    return summary
+    values = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if value is not None]
+    return v1.Summary(value=values)
 
 
 def _total(calls: Iterable[_Call]) -> _Call:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.host.generator_stream import Item, Share, Skipped, epochs, in_turn, unbound_parameters
+from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.host.generator_stream import Item, Share, Skipped, epochs, in_turn
 from estimator_train._engine.host.generator_workers import in_workers
 from estimator_train._engine.host.host_memory import aligned_empty, keep_freed_memory
 from estimator_train._engine.input_fns.order import share_of_pipeline, without_first
@@ -80,7 +81,7 @@ def generator(
         raise ValueError(f"batch_size must be at least 1, or None if each tuple is a batch; got {batch_size!r}")
     if workers < 0:
         raise ValueError(f"workers must be 0 or above, got {workers}")
-    if workers > 1 and "input_context" not in unbound_parameters(make_generator):
+    if workers > 1 and "input_context" not in argument_names(make_generator):
         fix = "give it a parameter input_context and yield only the share of that input pipeline"
         raise ValueError(f"each of the {workers} workers would yield all elements of make_generator; {fix}")
     return GeneratorExamples(

@@ -202,7 +202,9 @@ def _optional(rng, dataset, flags):
     if suitable or flags["model"] == "mobilenet":
         yield {"freeze": choice(["all", "none", "3", "conv1_relu", "nowhere"])}
         yield from [{"cache": "features"}] * (chance() < 0.3)
-        yield from [{"phases": "freeze=all epochs=1 lr=1e-3; freeze=none epochs=1 lr=1e-4"}] * (chance() < 0.4)
+        phases = {"phases": "freeze=all epochs=1 lr=1e-3; freeze=none epochs=1 lr=1e-4"}
+        phases |= choice([{}, {"ema": 0.9}, {"evaluate-every": 1, "early-stopping": 1}])
+        yield from [phases] * (chance() < 0.4)
     if chance() < 0.03:
         yield {"find-learning-rate": True}
     if chance() < 0.04:

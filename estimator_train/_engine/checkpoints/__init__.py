@@ -68,10 +68,7 @@ def latest_intact(model_dir: str | os.PathLike[str]) -> str | None:
 
 
 def kept_in(model_dir: str | os.PathLike[str]) -> list[str]:
-    """Returns the path prefixes of the checkpoints listed in the `checkpoint` file of `model_dir`, the oldest first.
-
-    If that file cannot be read, returns those found in the directory.
-    """
+    """Returns the checkpoints that the `checkpoint` file of `model_dir` lists, oldest first, or those found there."""
     state = _state(model_dir)
     if state is None:
         return _recovered(model_dir)
@@ -81,12 +78,8 @@ def kept_in(model_dir: str | os.PathLike[str]) -> list[str]:
 def recover_state(model_dir: str | os.PathLike[str], keep_max: int | None) -> None:
     """Rewrites the `checkpoint` file of `model_dir` if savers cannot rely on it.
 
-    It may be missing or unreadable, or list checkpoints outside `model_dir`, which savers would delete in time.
-
-    Args:
-      keep_max: the number of checkpoints to list, of which the saver deletes the oldest ones; 0 or None lists all.
-
-    Raises CheckpointError if a directory has the file's name.
+    It may be missing or unreadable, or list checkpoints outside `model_dir`, which savers would delete in time. It will
+    list the `keep_max` newest, all for 0 or None. Raises CheckpointError if a directory has its name.
     """
     state = _state(model_dir)
     if state and state == _state_on_disk(model_dir):
@@ -179,10 +172,7 @@ def reader_of(path: str) -> CheckpointReader:
 
 
 def damage_of(path: str) -> str | None:
-    """Returns in one line why the checkpoint at prefix `path` cannot be read completely, or None if it can.
-
-    The result is cached until the checkpoint's files change.
-    """
+    """Returns in one line why the checkpoint at prefix `path` cannot be read completely, or None if it can."""
     return _damage_of(path, stamp(path))
 
 
@@ -227,10 +217,7 @@ def _length_and_time(name: str) -> tuple[int, ...]:
 
 
 def read_global_step(path: str) -> int:
-    """Returns the global step saved in the checkpoint at prefix `path`, an int.
-
-    Raises CheckpointError if it has no global step, so it was not written by an Estimator.
-    """
+    """Returns the global step in the checkpoint at prefix `path`; raises CheckpointError if it has none."""
     reader = reader_of(path)
     for key in _STEP_KEYS:
         if reader.has_tensor(key):
@@ -248,11 +235,10 @@ def variable_name(variable: tf.Variable) -> str:
 def check_same_shapes(
     variables: Iterable[tf.Variable], path: str, old_names: Callable[[Container[str]], dict[str, str]]
 ) -> None:
-    """Checks that `variables` have the shapes stored under their names in the name-based checkpoint at prefix `path`.
+    """Raises CheckpointError if variables have other shapes in the name-based checkpoint at prefix `path`.
 
-    `old_names` is a function of the names in a checkpoint, which returns a dict of names to those there that differ.
-    TensorFlow itself restores a variable of another shape without an error. Raises CheckpointError if some shapes
-    differ; the message names the variables.
+    TensorFlow itself restores a variable of another shape without an error. `old_names` is a function of the names in a
+    checkpoint, which returns a dict of names to those there that differ.
     """
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     names = old_names(saved)

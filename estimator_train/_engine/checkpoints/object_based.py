@@ -143,14 +143,8 @@ def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool
     """Restores the `SavedParts` of a model from the checkpoint at prefix `path`.
 
     Variables of a tf_keras model that do not exist yet get their values when they are created, except for those of the
-    optimizer, which keep their initial values.
-
-    Args:
-      attached: dict of names of attributes of the `tf.train.Checkpoint` to variables or to dicts of variables.
-      trains: whether the model will be trained.
-
-    Raises CheckpointError if the checkpoint is missing, damaged, or belongs to another model; the message names the
-    variables that differ.
+    optimizer, which keep their initial values. `attached` are variables, or dicts of them, by their attribute of the
+    `tf.train.Checkpoint`. Raises CheckpointError if the checkpoint is missing, damaged, or belongs to another model.
     """
     _check_intact(path)
     if tf215.is_tf215(path):
@@ -225,9 +219,9 @@ def keeps_averages(optimizer: Any) -> bool:
 
 
 def take_averages(parts: SavedParts, path: str) -> None:
-    """Replaces the weights of `parts` by their moving averages, as far as the checkpoint at prefix `path` has them.
+    """Replaces the weights by their moving averages, as far as the checkpoint at prefix `path` has them.
 
-    Raises CheckpointError if the checkpoint does not tell which weights the averages belong to.
+    Raises CheckpointError if it does not tell which weights the averages belong to.
     """
     if not tf215.is_tf215(path):
         reader, weights = reader_of(path), _weights_by_key(parts)
@@ -304,10 +298,8 @@ def _restore_of_215(global_step: tf.Variable, parts: SavedParts, path: str, trai
 def take_weights(parts: SavedParts, path: str) -> list[str]:
     """Loads those weights of a model that the checkpoint at prefix `path` has with the same key and shape.
 
-    If the optimizer kept moving averages, the model gets these, with which the checkpoint is evaluated.
-
-    Returns a list with one line for each weight that was not loaded. Raises CheckpointError if the checkpoint is
-    missing or damaged, or has none of the weights.
+    If the optimizer kept moving averages, the model gets these, with which the checkpoint is evaluated. Returns a line
+    for each weight that was not loaded. Raises CheckpointError if the checkpoint is damaged, or has none of them.
     """
     _check_intact(path)
     reader, weights = reader_of(path), _weights_by_key(parts)
@@ -330,20 +322,14 @@ def take_weights(parts: SavedParts, path: str) -> list[str]:
 
 
 def attached_values(path: str, names: list[str]) -> dict[str, Any]:
-    """Returns the values in the checkpoint at prefix `path` that are attached to it as `names`, as far as it has them.
-
-    Raises CheckpointError if the checkpoint is missing or damaged.
-    """
+    """Returns those values that are attached to the checkpoint at prefix `path` as one of `names`."""
     _check_intact(path)
     reader = reader_of(path)
     return {name: reader.get_tensor(name + VALUE) for name in names if reader.has_tensor(name + VALUE)}
 
 
 def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the entries of `attributes` that the checkpoint at prefix `path` has.
-
-    `attributes` maps names of attributes of a `tf.train.Checkpoint` to variables or to dicts of variables.
-    """
+    """Returns those entries of `attributes`, see `restore`, that the checkpoint at prefix `path` has."""
     if not attributes:
         return {}
     reader, there = reader_of(path), {}

@@ -110,8 +110,7 @@ def give_save(hooks: Iterable[SessionRunHook], savers: Sequence[CheckpointSaverH
     """Sets `save` of each `SavingHook` to a function that saves through the CheckpointSaverHooks `savers`."""
 
     def save(session: Session) -> None:
-        for saver in savers:
-            save_last_step(saver, session)
+        _save_last_step(savers, session)
         object_based.wait_for(scaffold.saver)
 
     for hook in hooks:
@@ -124,27 +123,21 @@ def saving_on_interrupt(
     session: tf.compat.v1.train.MonitoredSession, savers: Iterable[CheckpointSaverHook]
 ) -> Iterator[None]:
     """Saves the steps done, through the CheckpointSaverHooks `savers`, if KeyboardInterrupt is raised in the block."""
-
-    def save(step_context: tf.compat.v1.train.MonitoredSession.StepContext) -> None:
-        for saver in savers:
-            save_last_step(saver, step_context.session)
-
     try:
         yield
     except KeyboardInterrupt:
-        session.run_step_fn(save)
+        session.run_step_fn(lambda step_context: _save_last_step(savers, step_context.session))
         raise
 
 
-def save_last_step(saver: CheckpointSaverHook, session: Session) -> None:
-    """Saves the steps done through a CheckpointSaverHook, without its listeners, which may evaluate for an hour."""
-    (noted,) = (listener for listener in private_tensorflow.listeners(saver) if isinstance(listener, NoteStep))
-    if noted.step == session.run(tf.compat.v1.train.get_global_step()):
-        return
-    saver = copy.copy(saver)
-    private_tensorflow.set_listeners(saver, [])
-    set_timer(saver, StepTimer(every_steps=1))  # a new one: see NoteStep
-    saver.end(session)
+def _save_last_step(savers: Iterable[CheckpointSaverHook], session: Session) -> None:
+    """Saves the steps done through CheckpointSaverHooks, without their listeners, which may evaluate for an hour."""
+    for saver in map(copy.copy, savers):
+        (noted,) = (listener for listener in private_tensorflow.listeners(saver) if isinstance(listener, NoteStep))
+        if noted.step != session.run(tf.compat.v1.train.get_global_step()):
+            private_tensorflow.set_listeners(saver, [])
+            set_timer(saver, StepTimer(every_steps=1))  # a new one: see NoteStep
+            saver.end(session)
 
 
 def add_listeners(hook: CheckpointSaverHook, listeners: Sequence[CheckpointSaverListener]) -> None:

@@ -27,20 +27,12 @@ _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
 
 def saved(path: str) -> Slots:
-    """Returns the slots in the checkpoint at prefix `path`, a dict of (weight's key, slot's name) to slots' keys.
-
-    It is in the order of the optimizer's list. If the names do not identify the weights, it is a dict of (None,
-    position) to slots' keys.
-    """
-    names, weights = _names_in(path)
-    return _by_weight(names, weights)
+    """Returns the slots in the checkpoint at prefix `path`, in the order of the optimizer's list."""
+    return _by_weight(*_names_in(path))
 
 
 def existing(parts: dict[str, Any], weights: dict[str, tf.Variable]) -> Slots:
-    """Returns the slots that an optimizer has created so far, a dict like that of `saved`.
-
-    `parts` and `weights` are dicts of keys in checkpoints to the optimizer's parts and to the model's weights.
-    """
+    """Returns the slots that an optimizer has created; `parts` and `weights` are by their keys in checkpoints."""
     return _by_weight(
         {key: variable_name(parts[key]) for key in _in_order(parts)},
         {key: variable_name(weight) for key, weight in weights.items()},
@@ -128,10 +120,7 @@ def _in_order(keys: Iterable[str]) -> list[str]:
 
 
 def _by_weight(names: dict[str, str], weights: dict[str, str]) -> Slots:
-    """Returns a dict of (weight's key, slot's name) to the keys in `names`, see `saved`.
-
-    `names` and `weights` are dicts of the keys of an optimizer's variables and of weights to their names.
-    """
+    """Returns the slots of the variables `names`; `names` and `weights` are dicts of keys to names."""
     with_slashes, joined = {}, {}
     for key, name in weights.items():
         for known, spelling in ((with_slashes, name), (joined, name.replace("/", "_"))):

@@ -32,12 +32,8 @@ def is_tf215(path: str) -> bool:
 def restore(path: str, weights: dict[str, tf.Variable], global_step: tf.Variable, optimizer: Any = None) -> list[str]:
     """Restores variables from the checkpoint at prefix `path`, provided that it has all of them.
 
-    Args:
-      weights: dict from the weights' keys in object-based checkpoints to the variables.
-      optimizer: the model's optimizer, built, if it will continue to train; None otherwise.
-
-    Returns:
-      A list with one line for each weight that is missing or has another shape; empty if all were restored.
+    `weights` are by their keys in object-based checkpoints. `optimizer` is the model's, built, if it will continue to
+    train. Returns a line for each weight that is missing or has another shape.
     """
     reader = reader_of(path)
     names = saved_names(reader, weights)

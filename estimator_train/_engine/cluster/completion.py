@@ -82,10 +82,7 @@ class CompletionMarkers:
 
     def check_chief(self) -> None:
         """Raises InterruptedRunError if the chief has failed."""
-        if not self.chief_done():
-            return
-        outcome, _ = self._read_chief_marker()
-        if outcome == _FAILED:
+        if self.chief_done() and self._read_chief_marker()[0] == _FAILED:
             raise InterruptedRunError(
                 "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again; training "
                 "resumes from the last checkpoint."

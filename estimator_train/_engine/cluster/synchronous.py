@@ -58,10 +58,7 @@ def explaining_lost_worker(strategy: tf.distribute.Strategy | None) -> Iterator[
 
 
 def summing(strategy: tf.distribute.Strategy) -> Sums:
-    """Returns a function that sums ints or bools over the replicas of `strategy`; all processes must call it.
-
-    The function returns a list of ints, the sum of each argument. It may raise LostWorkerError.
-    """
+    """Returns a function that sums each of its arguments, ints or bools, over replicas; all processes must call it."""
     total = _total(strategy)
 
     def sums(*values: int | None) -> list[int]:
@@ -91,7 +88,6 @@ def agreed(config: RunConfig, value: int) -> int:
 
 
 def check_hooks(user_hooks: Iterable[SessionRunHook]) -> None:
-    """Raises ValueError if there is a CheckpointSaverHook among `user_hooks`."""
     if any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in user_hooks):
         raise ValueError(
             "Under MultiWorkerMirroredStrategy, all processes must save at the same step, but a CheckpointSaverHook "

@@ -31,7 +31,7 @@ _WORKER_DELAY_SECS, _MAX_WORKER_DELAY_SECS = 5, 60  # tf.estimator's: asynchrono
 
 
 def in_cluster(config: RunConfig) -> bool:
-    """Returns whether a `RunConfig` belongs to one of several processes."""
+    """Returns whether this is one of several processes."""
     return config.task_type == TaskType.EVALUATOR or config.num_worker_replicas > 1 or config.num_ps_replicas > 0
 
 
@@ -43,15 +43,9 @@ def run_task(
 ) -> None:
     """Runs this process' task until training has ended.
 
-    Args:
-      train: a function that trains, with a list of additional hooks as its argument.
-      evaluate: a function with a bool as its argument, whether training has ended. It evaluates the newest checkpoint
-        if that is due, and returns whether it was the last one.
-      start_delay_secs: seconds for which the evaluator waits before it starts.
-
-    Raises:
-      ValueError: the task is invalid, or it cannot listen at its address.
-      InterruptedRunError: the chief has failed, and all tasks must be started again.
+    `train` takes additional hooks. `evaluate` takes whether training has ended, evaluates the newest checkpoint if that
+    is due, and returns whether it was the last one. Raises ValueError if the task is invalid or cannot listen at its
+    address, and InterruptedRunError if the chief has failed, and all tasks must be started again.
     """
     markers = CompletionMarkers(config)
     if config.task_type == TaskType.EVALUATOR:
@@ -74,11 +68,7 @@ def run_task(
 
 
 def _start_server(config: RunConfig) -> tf.compat.v1.train.Server:
-    """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
-
-    TensorFlow's servers listen on all interfaces, whatever address the cluster names. Raises ValueError if the port is
-    in use.
-    """
+    """Starts the server of this task, which listens on all interfaces until the returned object is deleted."""
     address = config.cluster_spec.task_address(config.task_type, config.task_id)
     check_address(config.task_type, config.task_id, address)
     session_config = v1.ConfigProto()

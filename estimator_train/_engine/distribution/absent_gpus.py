@@ -17,8 +17,7 @@ def replace_by_cpus(count: int) -> None:
     """Makes MirroredStrategy and OneDeviceStrategy use logical CPUs when they are created over missing GPUs.
 
     A MirroredStrategy then uses all `count` logical CPUs, however many GPUs it was asked for. Without a list of
-    devices, it does so if the machine has no GPU. Raises RuntimeError if TensorFlow has already been initialized with
-    fewer devices; call this before any other use of it.
+    devices, it does so if the machine has no GPU. Raises RuntimeError; see `cpu_replicas`.
     """
     cpus = logical_cpus(count)
     for version in (tf, tf.compat.v1):

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.argument_names import taken_by
 from estimator_train._engine.remedies import ArgumentError, Setting
-from estimator_train._engine.types import InputFn, Nest
+from estimator_train._engine.types import InputFn, Nest, Strategy
 
 log = tf.get_logger()
 
@@ -18,25 +19,19 @@ DatasetFn: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
 
 def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
-    """Calls `input_fn` on the CPU with the arguments in `offered` that it has parameters for.
+    """Calls `input_fn` on the CPU with those of mode, params, config and input_context that it takes.
 
-    `offered` may have mode, params, config and input_context. If `input_fn` has no parameter input_context, its dataset
-    is sharded according to its auto_shard_policy, if one is set.
-
-    Raises:
-      ValueError: it returns an iterator, a generator or a Sequence of Keras, or, with `deterministic` of the config, a
-        dataset without a fixed order.
+    If `input_fn` has no parameter input_context, its dataset is sharded according to its auto_shard_policy, if set.
+    Raises ValueError if it returns an iterator, a generator or a Sequence of Keras, or, with `deterministic` of the
+    config, a dataset without a fixed order.
     """
-    parameters = inspect.signature(input_fn).parameters
-    bound = getattr(input_fn, "keywords", {})  # arguments that a functools.partial has bound
     with tf.device("/cpu:0"):
-        result = input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
+        result = input_fn(**taken_by(input_fn, offered))
         _check_is_no_iterator(result)
-        shards_itself = "input_context" in parameters or "input_context" not in offered
         if not isinstance(result, tf.data.Dataset):
             return result
         _check_order(result, offered.get("config"))
-        if shards_itself:
+        if "input_context" not in offered or "input_context" in inspect.signature(input_fn).parameters:
             return result
         return _auto_sharded(result, offered["input_context"])
 
@@ -105,31 +100,24 @@ def _auto_sharded(dataset: tf.data.Dataset, context: tf.distribute.InputContext)
 
 
 def distribute(
-    strategy: tf.distribute.Strategy, dataset_fn: DatasetFn, preprocess: Callable[[Nest], Nest] | None = None
+    strategy: Strategy, dataset_fn: DatasetFn, preprocess: Callable[[Nest], Nest] | None = None
 ) -> tf.distribute.DistributedDataset:
-    """Distributes the dataset of `dataset_fn(input_context)` over the replicas of `strategy`.
+    """Distributes the dataset of `dataset_fn(input_context)` over the replicas of `strategy`, a batch each per step.
 
-    Each replica takes one batch per step. If the last batches or examples cannot be divided by the number of replicas,
-    they are split such that every example is used once and no replica gets an empty batch.
-
-    `preprocess` is the function that replicas apply to the features of a batch; before it, examples of different
-    batches may differ in shape.
+    If the last batches or examples cannot be divided by the number of replicas, they are split such that every example
+    is used once and no replica gets an empty batch. `preprocess` is the function that replicas apply to the features of
+    a batch; before it, examples of different batches may differ in shape.
     """
     share = functools.partial(_share_out, preprocess=preprocess)
     return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, share))
 
 
-def distribute_in_graph(
-    strategy: tf.distribute.Strategy, dataset_fn: DatasetFn, drop_incomplete: bool
-) -> tuple[Nest, tf.Operation]:
+def distribute_in_graph(strategy: Strategy, dataset_fn: DatasetFn, drop_incomplete: bool) -> tuple[Nest, tf.Operation]:
     """Like `distribute`, for a v1 graph; returns (the batch, per replica if there are several, the initializer op).
 
-    With `drop_incomplete`, the last batches are dropped if there are fewer than replicas, as in tf.estimator's
-    training.
+    `drop_incomplete`: whether too few last batches for all replicas are dropped, as in tf.estimator's training.
     """
-    share: Callable[[tf.data.Dataset, int], tf.data.Dataset] = _share_out
-    if drop_incomplete:
-        share = _drop_incomplete
+    share = _drop_incomplete if drop_incomplete else _share_out
     iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn, share))
     return iterator.get_next(), tf.group(iterator.initialize())
 
@@ -146,9 +134,7 @@ def batch_size(batch: Nest) -> tf.Tensor:
     return tf.shape(component, out_type=tf.int64)[0]
 
 
-def _shared_out(
-    strategy: tf.distribute.Strategy, dataset_fn: DatasetFn, share: Callable[[tf.data.Dataset, int], tf.data.Dataset]
-) -> DatasetFn:
+def _shared_out(strategy: Strategy, dataset_fn: DatasetFn, share: Callable[..., tf.data.Dataset]) -> DatasetFn:
     def shared_out(input_context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
         dataset = dataset_fn(input_context)

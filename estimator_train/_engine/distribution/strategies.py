@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import nccl
 from estimator_train._engine.distribution.addresses import check_address
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.host import launchers
@@ -153,7 +152,7 @@ def communication(all_reduce: str | None = None) -> tf.distribute.experimental.C
       ValueError: `all_reduce` is neither "nccl" nor "ring", or "nccl" without GPUs.
     """
     implementations = tf.distribute.experimental.CommunicationImplementation
-    if all_reduce is None and nccl.sums_over_gpus():
+    if all_reduce is None and nccl_sums_over_gpus():
         return implementations.NCCL
     if all_reduce is None:
         return implementations.RING
@@ -162,6 +161,12 @@ def communication(all_reduce: str | None = None) -> tf.distribute.experimental.C
     if all_reduce == "nccl" and not tf.config.get_visible_devices("GPU"):
         raise _unfit_all_reduce(all_reduce, "needs GPUs, and this worker sees none; use ring, or leave it out")
     return implementations[all_reduce.upper()]
+
+
+def nccl_sums_over_gpus() -> bool:
+    """Returns whether TensorFlow sees GPUs, none of them divided into several logical devices, which NCCL refuses."""
+    gpus = tf.config.get_visible_devices("GPU")
+    return bool(gpus) and all(len(tf.config.get_logical_device_configuration(gpu) or ()) < 2 for gpu in gpus)
 
 
 def show_gpus(count: int) -> list[str]:

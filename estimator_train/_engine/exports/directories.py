@@ -23,9 +23,7 @@ def new_export_directory(
     """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end.
 
     The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
-    after it, so the highest number is always the newest export. Threads that export at once have different times. After
-    an error the temporary directory is removed. `assets_extra` is a dict of paths below the SavedModel's `assets.extra`
-    to the files to copy there.
+    after it, so the highest number is always the newest export. Threads that export at once have different times.
     """
     with _choosing:
         unfinished = _in_progress.copy()  # before the others are listed, which it may join meanwhile

@@ -24,8 +24,7 @@ def signatures(
     """Returns the SignatureDefs of a SavedModel, keyed `<output>`, and `<alternative>:<output>` for alternatives.
 
     Signatures that cannot be served are skipped and logged: Classify or Regress outputs without a single string input,
-    and outputs that depend on a placeholder which the receiver does not feed. `serving_only` also skips training and
-    evaluation signatures, for which TensorFlow Serving has no API.
+    outputs that depend on a placeholder which the receiver does not feed, and if `serving_only`, those for training.
     """
     alternatives = getattr(receiver, "receiver_tensors_alternatives", None) or {}
     fed = {"": receiver.receiver_tensors} | {f"{name}:": tensors for name, tensors in alternatives.items()}
@@ -55,7 +54,7 @@ def _check_fed(signature: SignatureDef, receiver_tensors: dict[str, Nest]) -> No
     graph = fed[0].graph
     queue = [graph.get_tensor_by_name(info.name) for info in signature.outputs.values()]
     # A function's graph also has placeholders for the tensors that it captures, such as variables.
-    seen = _captured(graph)
+    seen = {tensor.name for tensor in getattr(graph, "internal_captures", ())}
     while queue:
         tensor = queue.pop()
         if tensor.name in fed_names or tensor.name in seen:
@@ -67,10 +66,6 @@ def _check_fed(signature: SignatureDef, receiver_tensors: dict[str, Nest]) -> No
                 f"the inputs {sorted(fed_names)}"
             )
         queue += tensor.op.inputs
-
-
-def _captured(graph: tf.Graph) -> set[str]:
-    return {tensor.name for tensor in getattr(graph, "internal_captures", ())}
 
 
 def _log_report(included: dict[str, SignatureDef], excluded: dict[str, ValueError | str]) -> None:

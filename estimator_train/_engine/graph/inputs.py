@@ -41,8 +41,7 @@ class _StopAfterBatch(SessionRunHook):
 def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     """Returns (features, labels, hooks) of `input_fn`; features and labels are per replica if there is a strategy.
 
-    Without a strategy, arrays are passed on unchanged, so each training step gets all of them. Raises ValueError if a
-    part of the input has been created outside of the input_fn.
+    Without a strategy, arrays are passed on unchanged, so each training step gets all of them.
     """
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(

@@ -23,20 +23,12 @@ from estimator_train._engine.graph.keras_session import KerasSession
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, old_names
 from estimator_train._engine.graph.session import GraphSessionCreator
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, metrics_of
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start, metrics_of
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
-from estimator_train._engine.types import (
-    InputFn,
-    MetricFn,
-    Nest,
-    Params,
-    PredictFunctions,
-    Scaffold,
-    SessionRunHook,
-)
+from estimator_train._engine.types import InputFn, MetricFn, Nest, Params, PredictFunctions, Scaffold, SessionRunHook
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -47,15 +39,9 @@ _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
 class GraphModel(PreparedModel):
-    """The `PreparedModel` of a model_fn.
+    """The `PreparedModel` of a model_fn; the arguments are those of `Estimator`.
 
-    Args:
-      model_fn: function of `features`, and optionally `labels`, `mode`, `params` and `config`, that returns an
-        `EstimatorSpec`.
-      params, warm_start_from: as for `Estimator`.
-
-    Raises:
-      ValueError: If model_fn has other arguments or lacks `features`, or params are given and it does not take them.
+    Raises ValueError if model_fn has unknown arguments, lacks `features`, or does not take the params that are given.
     """
 
     def __init__(self, model_fn: ModelFn, params: Params, warm_start_from: warm_start.WarmStart | None) -> None:
@@ -74,17 +60,11 @@ class GraphModel(PreparedModel):
         return model
 
     def prepare(
-        self,
-        mode: str,
-        input_fn: InputFn,
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
-        last_step: int | None,
-        hooks: Sequence[SessionRunHook] = (),
+        self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
     ) -> Run:
         del hooks, last_step  # each step is one session.run, which the loop's hooks count
-        strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+        config, params, _ = start
+        strategy = start.strategy(mode)
         if synchronous.spans_workers(strategy):
             raise ValueError(
                 "MultiWorkerMirroredStrategy trains Keras models only; to train a model_fn on several machines, use "
@@ -94,18 +74,15 @@ class GraphModel(PreparedModel):
             raise ValueError(
                 "resume_input is for Keras models; with a model_fn, train always starts the input from the beginning"
             )
-
         if mode == ModeKeys.TRAIN and strategy is not None:
             log_batch("a batch each", strategy.num_replicas_in_sync)
 
         def make_input() -> Input:
             return features_and_labels(input_fn, mode=mode, config=config, params=params)
 
-        return self._built(mode, make_input, strategy, config, params, checkpoint_path)
+        return self._built(mode, make_input, strategy, start)
 
-    def predict_functions(
-        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[Nest], Nest]
-    ) -> PredictFunctions:
+    def predict_functions(self, start: Start, select: Callable[[Nest], Nest]) -> PredictFunctions:
         def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
             fed: list[tf.Tensor] = []
 
@@ -114,64 +91,52 @@ class GraphModel(PreparedModel):
                 fed.extend(v1.placeholder(part.dtype, part.shape) for part in parts)
                 return tf.nest.pack_sequence_as(spec, fed, expand_composites=True), None, ()
 
-            run = self._built(ModeKeys.PREDICT, make_input, None, config, params, checkpoint_path)
+            run = self._built(ModeKeys.PREDICT, make_input, None, start)
             return _session_functions(run, select(run.spec.predictions), fed)
 
         return function_of
 
     def _built(
-        self,
-        mode: str,
-        make_input: Callable[[], Input],
-        strategy: tf.distribute.Strategy | None,
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
+        self, mode: str, make_input: Callable[[], Input], strategy: tf.distribute.Strategy | None, start: Start
     ) -> Run:
         """Builds a graph on the (features, labels, hooks) that `make_input()` returns, and returns its `Run`."""
         specs, trains = [], mode == ModeKeys.TRAIN
+        config, _, checkpoint = start
 
         def build(features: Nest, labels: Nest) -> None:
-            specs.append(self._spec(features, labels, mode, config, params, reports_loss=True))
+            specs.append(self._spec(features, labels, mode, start, reports_loss=True))
 
         with _new_graph(config, strategy) as graph:
             features, labels, input_hooks = make_input()
-            with self._warm_starting(checkpoint_path):
+            with self._warm_starting(checkpoint):
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
                 spec = combine_specs(specs)
                 if trains:
                     v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # old hooks look for it there
                     _read_global_step_before_updates(spec.train_op)
                 keep_whole_variables()
-            _add_saver(spec.scaffold, config, checkpoint_path)
-        creator = GraphSessionCreator(spec.scaffold, config, checkpoint_path, trains)
+            _add_saver(spec.scaffold, config, checkpoint)
+        creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
     def export(
-        self,
-        receiver_fns: dict[str, Callable[[], InputReceiver]],
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
-        directory: str,
-        as_text: bool,
+        self, receiver_fns: dict[str, Callable[[], InputReceiver]], start: Start, directory: str, as_text: bool
     ) -> None:
         builder = v1.saved_model.Builder(directory)
         for mode, receiver_fn in receiver_fns.items():
-            with _new_graph(config, None):
+            with _new_graph(start.config, None):
                 receiver = receiver_fn()
-                with self._warm_starting(checkpoint_path):
-                    labels = getattr(receiver, "labels", None)
-                    spec = self._spec(receiver.features, labels, mode, config, params)
+                with self._warm_starting(start.checkpoint):
+                    spec = self._spec(receiver.features, getattr(receiver, "labels", None), mode, start)
                 if spec.train_op is not None:
                     private_tensorflow.add_train_op(builder, spec.train_op)
-                meta_graph = _meta_graph(mode, receiver, spec, checkpoint_path)
-                with v1.Session(config=config.session_config) as session:
-                    if checkpoint_path is None:
+                meta_graph = _meta_graph(mode, receiver, spec, start.checkpoint)
+                with v1.Session(config=start.config.session_config) as session:
+                    if start.checkpoint is None:
                         init_op = spec.scaffold.init_op or v1.global_variables_initializer()
                         session.run(init_op, spec.scaffold.init_feed_dict)
                     else:
-                        meta_graph["saver"].restore(session, checkpoint_path)
+                        meta_graph["saver"].restore(session, start.checkpoint)
                     if mode == next(iter(receiver_fns)):
                         builder.add_meta_graph_and_variables(session, **meta_graph)
                     else:
@@ -195,29 +160,22 @@ class GraphModel(PreparedModel):
         spec = self._called(features, labels, mode, config, params)
         if mode != ModeKeys.EVAL:
             return spec
-        return self._with_added_metrics(spec, features, labels, config)
+        return self._with_metrics(spec, features, labels, config)
 
-    def _spec(
-        self, features: Nest, labels: Nest, mode: str, config: RunConfig, params: Params, reports_loss: bool = False
-    ) -> EstimatorSpec:
-        """Like `call`, with an evaluation's scaffold made to initialize the metrics' variables.
-
-        `reports_loss`: whether the loss is one of the metrics.
-        """
+    def _spec(self, features: Nest, labels: Nest, mode: str, start: Start, reports_loss: bool = False) -> EstimatorSpec:
+        """Like `call`, with an evaluation's scaffold made to initialize the metrics' variables, perhaps of the loss."""
         if mode == ModeKeys.PREDICT:
             labels = None
-        spec = self._called(features, labels, mode, config, params)
+        spec = self._called(features, labels, mode, start.config, start.params)
         if mode != ModeKeys.EVAL:
             return spec
         own_locals = v1.local_variables()
-        spec = self._with_added_metrics(spec, features, labels, config)
+        spec = self._with_metrics(spec, features, labels, start.config)
         if reports_loss:
             spec = _with_loss_metric(spec)
         return spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
 
-    def _with_added_metrics(
-        self, spec: EstimatorSpec, features: Nest, labels: Nest, config: RunConfig
-    ) -> EstimatorSpec:
+    def _with_metrics(self, spec: EstimatorSpec, features: Nest, labels: Nest, config: RunConfig) -> EstimatorSpec:
         parts = {"features": features, "labels": labels, "predictions": spec.predictions}
         return spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
 
@@ -275,10 +233,7 @@ def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpo
 
 
 def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
-    """Returns `spec` with the mean of the batches' losses among its metrics.
-
-    Raises ValueError if a metric has a name that evaluation results reserve.
-    """
+    """Returns `spec` with the mean of the batches' losses; raises ValueError if a metric has a reserved name."""
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
         if name in spec.eval_metric_ops:
             raise ValueError(
@@ -341,9 +296,7 @@ def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> It
 def _read_global_step_before_updates(train_op: tf.Operation | tf.Tensor) -> None:
     """Lets hooks fetch the global step from before the update of the same step, as TensorFlow's hooks assume.
 
-    Nothing else orders the two. tf.estimator's hooks sometimes fetched the updated step: in 5 to 10 % of the steps of a
-    small model on two cores. SummarySaverHook then writes its summaries a step too early.
-
+    Nothing else orders the two: in tf.estimator, hooks fetched the updated step in 5 to 10 % of a small model's steps.
     Only updates by the `train_op` wait: initializers, and the restore op of model_fn's own Saver, cannot read it yet.
     """
     graph = v1.get_default_graph()

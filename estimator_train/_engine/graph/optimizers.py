@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras
 from estimator_train._engine.session.private_tensorflow import eager_mode
 
 v1 = tf.compat.v1
 
 Optimizer: TypeAlias = keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer | tf.compat.v1.train.Optimizer
+Rate: TypeAlias = keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float
 
 
 def train_op(
@@ -28,19 +29,10 @@ def train_op(
 ) -> tf.Operation:
     """Returns the op of a training step; with a strategy, each replica calls this function.
 
-    The replicas' gradients are averaged, or added up if the loss is a sum over the batch.
-
-    Args:
-      optimizer: a `tf.compat.v1.train.Optimizer`; a legacy Keras optimizer, which works in one graph only; or a
-        `tf_keras.optimizers.Optimizer`, whose legacy twin is used because it has no effect in a v1 graph itself.
-      loss: scalar tensor.
-      trainable_variables: list or tuple of the variables to train; None means all of the graph's, for v1 optimizers
-        only.
-      update_ops: list or tuple of other ops to run in the step.
-      counts_steps: whether the op increments the global step. If a model has several optimizers, only one may.
-
-    Raises:
-      ValueError: If an argument has the wrong type, or a Keras optimizer has settings that its legacy twin lacks.
+    The replicas' gradients are averaged, or added up if the loss is a sum over the batch. For a new Keras optimizer,
+    which has no effect in a v1 graph, its legacy twin trains; a legacy one works in one graph only. Without
+    `trainable_variables`, a v1 optimizer trains all of the graph's. If a model has several optimizers, only one may
+    count steps. Raises ValueError if an argument has the wrong type, or the twin lacks a setting.
     """
     if isinstance(optimizer, v1.train.Optimizer):
         step = v1.train.get_or_create_global_step() if counts_steps else None
@@ -113,11 +105,7 @@ def _legacy_twin(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.lega
             f"tf_keras.optimizers.legacy.{kind.__name__}, which replaces {kind.__name__} in a v1 graph, "
             f"has no {', '.join(lost)}; remove it"
         )
-    own = [
-        name
-        for name, parameter in inspect.signature(twin).parameters.items()
-        if parameter.kind == parameter.POSITIONAL_OR_KEYWORD and name != "learning_rate"
-    ]
+    own = [name for name in argument_names(twin) if name != "learning_rate"]
     settings = {name: getattr(optimizer, name) for name in [*own, "clipnorm", "clipvalue", "global_clipnorm"]}
     if kind is keras.optimizers.Nadam:
         settings["schedule_decay"] = 1.0  # the new Nadam's momentum schedule; the legacy one's default is slower
@@ -126,9 +114,7 @@ def _legacy_twin(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.lega
     return twin(rate, **settings)
 
 
-def _learning_rate(
-    optimizer: keras.optimizers.Optimizer,
-) -> keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float:
+def _learning_rate(optimizer: keras.optimizers.Optimizer) -> Rate:
     """Returns the learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
     rate = private_tf_keras.learning_rate_or_schedule(optimizer)
     if not isinstance(rate, tf.Variable):
@@ -147,14 +133,10 @@ def _learning_rate(
     return rate if graph is v1.get_default_graph() else float(first)
 
 
-def _forget_variables(
-    optimizer: keras.optimizers.Optimizer,
-    but: keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float | None,
-) -> None:
+def _forget_variables(optimizer: keras.optimizers.Optimizer, but: Rate | None) -> None:
     """Removes the variables of `optimizer`, except `but`, from the graph's variables to initialize and save.
 
-    The learning-rate variable of a schedule could not be initialized anyway: its value depends on the step variable,
-    which may not be initialized yet.
+    A schedule's learning-rate variable could not be initialized anyway: it depends on the step variable.
     """
     strategy = tf.distribute.get_strategy()
     idle = [value for value in vars(optimizer).values() if isinstance(value, tf.Variable) and value is not but]

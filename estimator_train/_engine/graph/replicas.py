@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import nccl
+from estimator_train._engine.distribution.strategies import nccl_sums_over_gpus
 from estimator_train._engine.graph import private_tensorflow
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.types import Scaffold
@@ -28,7 +28,7 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
         devices = strategy.extended.worker_devices
         are_gpus = all(tf.DeviceSpec.from_string(device).device_type == "GPU" for device in devices)
         reduction: tf.distribute.CrossDeviceOps = tf.distribute.ReductionToOneDevice()
-        if are_gpus and nccl.sums_over_gpus():
+        if are_gpus and nccl_sums_over_gpus():
             reduction = tf.distribute.NcclAllReduce()
         return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
     return strategy

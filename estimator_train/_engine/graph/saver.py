@@ -43,9 +43,7 @@ def old_names(saved: Container[str]) -> dict[str, str]:
 class Saver(tf.compat.v1.train.Saver):
     """Saves all variables of the default graph, and restores them from any checkpoint that it saved or from `path`.
 
-    Args:
-      path: path prefix of a checkpoint, perhaps with names of 2.15, or None.
-      options: as for `tf.compat.v1.train.Saver`.
+    `path` is the path prefix of a checkpoint, perhaps with names of 2.15, or None.
     """
 
     def __init__(self, path: str | None, **options: Any) -> None:

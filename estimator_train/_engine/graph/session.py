@@ -34,10 +34,7 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
         if self._resumes:
             path, master = checkpoints.latest_intact(self._config.model_dir), self._config.master
         session = v1.train.ChiefSessionCreator(
-            self._scaffold,
-            master=master,
-            config=self._config.session_config,
-            checkpoint_filename_with_path=path,
+            self._scaffold, master=master, config=self._config.session_config, checkpoint_filename_with_path=path
         ).create_session()
         if self._resumes and path is not None:
             state = tf.train.get_checkpoint_state(self._config.model_dir)

@@ -55,14 +55,10 @@ class ClusterTask:
 
     @classmethod
     def from_tf_config(cls, tf_config: dict, synchronous: bool = False) -> ClusterTask:
-        """Returns the task in a decoded TF_CONFIG.
+        """Returns the task in a decoded TF_CONFIG; if training is `synchronous`, worker 0 may be the chief.
 
-        `synchronous` says whether the workers train synchronously; if so, and the cluster has no chief, worker 0 is the
-        chief.
-
-        Raises:
-          ValueError: the cluster does not have exactly one chief, or the task is not in the cluster.
-          TypeError: an address is not a string.
+        Raises ValueError if the cluster does not have exactly one chief, or lacks the task, and TypeError if an address
+        is not a string.
         """
         cluster = _addresses(tf_config.get("cluster") or {})
         task = tf_config.get("task") or {}

@@ -35,16 +35,17 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Replaces the file at `path` atomically: readers see the old or the new content, even if the process is killed.
-
-    Raises OSError if the file cannot be written; it is unchanged.
-    """
+    """Replaces the file at `path` atomically: readers see the old or the new content, even if the process is killed."""
     if isinstance(content, str):
         content = content.encode()
-    if is_remote(path):
-        _write_whole_remotely(os.fspath(path), content)
-        return
     part = unfinished(path)
+    if is_remote(path):
+        import tensorflow as tf  # only remote paths need it
+
+        with tf.io.gfile.GFile(part, "wb") as file:
+            file.write(content)
+        tf.io.gfile.rename(part, os.fspath(path), overwrite=True)
+        return
     try:
         with open(part, "wb", opener=no_link) as file:
             file.write(content)
@@ -79,15 +80,6 @@ def names_in(directory: str | os.PathLike[str]) -> list[str]:
 def no_link(path: str, flags: int) -> int:
     """An opener for `open` that refuses links: in somebody else's directory, they may lead to any file."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
-def _write_whole_remotely(path: str, content: bytes) -> None:
-    import tensorflow as tf  # only remote paths need it
-
-    part = unfinished(path)
-    with tf.io.gfile.GFile(part, "wb") as file:
-        file.write(content)
-    tf.io.gfile.rename(part, path, overwrite=True)
 
 
 def size_and_time(path: str | os.PathLike[str]) -> tuple[int, int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
+
+from estimator_train._engine.argument_names import taken_by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +56,11 @@ def epochs(
     `start` is a pair: the epoch to start in and the number of its first element. If `make_generator` has no parameter
     `first`, earlier elements of that epoch are generated and dropped.
     """
-    parameters = unbound_parameters(make_generator)
     first_epoch, first = start
     for epoch in itertools.count(first_epoch) if num_epochs is None else range(first_epoch, num_epochs):
-        offered = {"input_context": input_context, "epoch": epoch, "first": first}
-        elements = make_generator(**{name: offered[name] for name in offered if name in parameters})
-        if "first" not in parameters:
+        taken = taken_by(make_generator, {"input_context": input_context, "epoch": epoch, "first": first})
+        elements = make_generator(**taken)
+        if "first" not in taken:
             elements = itertools.islice(elements, first, None)
         first = 0
         for element in elements:
@@ -71,12 +71,6 @@ def epochs(
                 raise TypeError(f"{source} a {type(element).__name__}, not a tuple (features, labels)")
             yield element
         yield None
-
-
-def unbound_parameters(make_generator: Callable[..., Any]) -> set[str]:
-    """Returns the names of the parameters that nobody has bound by `functools.partial`."""
-    bound = getattr(inspect.unwrap(make_generator), "keywords", {})
-    return inspect.signature(make_generator).parameters.keys() - bound.keys()
 
 
 def in_turn(streams: Sequence[Iterator[Item | None]], first: int = 0) -> Iterator[Item | None]:

@@ -20,12 +20,8 @@ def set_tf_config() -> bool:
     """Sets TF_CONFIG in the environment if a launcher has started several tasks and it is not set yet.
 
     All tasks of Slurm and SageMaker are workers that train synchronously. An empty TF_CONFIG counts as set, and means
-    that the tasks train independently of each other.
-
-    Returns:
-      Whether it was set for tasks among which there can be no evaluator.
-
-    Raises ValueError if the launcher's variables contradict each other.
+    that the tasks train independently of each other. Returns whether it was set for tasks among which there can be no
+    evaluator. Raises ValueError if the launcher's variables contradict each other.
     """
     if "TF_CONFIG" in os.environ:
         return False
@@ -63,11 +59,7 @@ def _of_sagemaker() -> dict[str, Any] | None:
     hosts.sort()
     if own not in hosts:
         raise ValueError(f"SM_CURRENT_HOST {own} is none of SM_HOSTS {hosts}; set TF_CONFIG")
-    return _workers([_sagemaker_address(host) for host in hosts], hosts.index(own))
-
-
-def _sagemaker_address(host: str) -> str:
-    return f"{host}:{_SAGEMAKER_PORT}"
+    return _workers([f"{host}:{_SAGEMAKER_PORT}" for host in hosts], hosts.index(own))
 
 
 def _of_slurm() -> dict[str, Any] | None:

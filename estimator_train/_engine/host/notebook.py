@@ -14,6 +14,8 @@ from typing import Any
 
 from estimator_train._engine.host.logs import logging_only
 
+_LOG = logging.getLogger("tensorflow")
+
 # Lines about sessions, checkpoints and configs. Those with losses and metrics are shown, and so are the user's own.
 _BOOKKEEPING = (
     "Using config: ",
@@ -59,10 +61,9 @@ def shorten_outputs() -> None:
     dropped = {logging.INFO: _BOOKKEEPING, logging.WARNING: (own_functions,)}
 
     def is_shown(record: logging.LogRecord) -> bool:
-        return logger.level != logging.INFO or not record.getMessage().startswith(dropped.get(record.levelno, ()))
+        return _LOG.level != logging.INFO or not record.getMessage().startswith(dropped.get(record.levelno, ()))
 
-    logger = logging.getLogger("tensorflow")
-    logger.addFilter(is_shown)
+    _LOG.addFilter(is_shown)
     _shorten_interrupts()
 
 
@@ -74,9 +75,8 @@ def without_progress_lines(hooks: Iterable[Any]) -> Iterator[None]:
         return
 
     def is_shown(record: logging.LogRecord) -> bool:
-        return logger.level != logging.INFO or not _PROGRESS.match(record.getMessage())
+        return _LOG.level != logging.INFO or not _PROGRESS.match(record.getMessage())
 
-    logger = logging.getLogger("tensorflow")
     with logging_only(is_shown):
         yield
 

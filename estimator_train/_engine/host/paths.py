@@ -84,8 +84,7 @@ class RemotePath:
     def __fspath__(self) -> str:
         return self._path
 
-    def __str__(self) -> str:
-        return self._path
+    __str__ = __fspath__
 
     def __repr__(self) -> str:
         return f"RemotePath({self._path!r})"

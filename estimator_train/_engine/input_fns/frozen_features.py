@@ -52,7 +52,9 @@ def frozen_features(
     their SHA-256, without running the layers. If the input_fn has a method `fingerprint()` that returns a str, that is
     compared instead.
 
-    Features stay in memory as long as the input_fn and the Estimator exist, so later calls of `train` reuse them.
+    Features stay in memory as long as the input_fn and the Estimator exist, so later calls of `train` reuse them. If
+    they take at most half of the free memory of each GPU that trains, they are copied there, and a step takes the
+    numbers of its examples. The workers of a cluster keep theirs in host memory.
 
     Raises:
       ValueError: `dtype` is invalid, or `batch_size` is not positive. From `train`: the model cannot be split (it is a

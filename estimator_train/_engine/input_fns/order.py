@@ -29,10 +29,8 @@ def number_batches(
     a tf.data service can share the batches. Batches may span epochs; each epoch has every example once.
 
     Args:
-      num_examples: number of examples.
       batch_size: examples per batch; only the very last batch may be short.
       num_epochs: passes over the examples; None repeats forever.
-      shuffle: whether to shuffle all examples, in a new order each epoch.
       seed: int that alone determines the order; None draws one with `draw_seed`.
       start: examples to skip at the beginning, counted over all epochs.
       drop_remainder: whether to drop a short last batch; makes the batch size static.
@@ -61,7 +59,6 @@ def number_batches(
 
 
 def _shuffled_numbers(numbers: tf.Tensor, epochs: tf.Tensor, num_examples: int, seed: int | None) -> tf.Tensor:
-    """Returns the numbers of the examples that are at the places `numbers` of their `epochs`."""
     # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
     seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
     return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)

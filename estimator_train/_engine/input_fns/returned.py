@@ -20,10 +20,7 @@ _OUTSIDE = "dataset: .* was created in|EagerTensor|Eager-defined Tensor|Tensor.o
 
 
 def as_pair(batch: Any) -> tuple[Any, Any]:
-    """Returns (features, labels) for a batch that an input_fn returns; labels may be None.
-
-    Raises ValueError if the batch is a tuple or list whose length is not 2.
-    """
+    """Returns (features, labels) for a batch that an input_fn returns; labels may be None."""
     if not isinstance(batch, (list, tuple)):
         return batch, None
     if len(batch) != 2:
@@ -45,10 +42,7 @@ def are_arrays(result: Any) -> bool:
 
 @contextlib.contextmanager
 def explaining_outside_data() -> Iterator[None]:
-    """Explains TensorFlow's errors if an input_fn that the block calls in a v1 graph uses parts of other graphs.
-
-    Raises ValueError if the dataset, or an iterator or a table that the input_fn uses, has been created outside of it.
-    """
+    """Explains TensorFlow's errors if an input_fn that the block calls in a v1 graph uses parts of other graphs."""
     try:
         yield
     except (AttributeError, RuntimeError, ValueError) as error:
@@ -69,8 +63,8 @@ def dataset_of_arrays(result: Any, endless: bool) -> tf.data.Dataset:
 def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
     """Returns a dataset of the tensors that an input_fn makes in a v1 graph, for example with an iterator or queues.
 
-    A v1 session evaluates the tensors for every batch until one of them raises OutOfRangeError. Tensors that do not
-    depend on an iterator or a queue never raise it. Hooks may run ops of the graph in that session.
+    A v1 session, in which hooks may run ops of the graph, evaluates the tensors for every batch until one of them
+    raises OutOfRangeError. Tensors that do not depend on an iterator or a queue never raise it.
     """
     with tf.Graph().as_default() as graph, explaining_outside_data():
         tensors = tf.nest.map_structure(tf.convert_to_tensor, _element(*as_pair(_tensors(call_input_fn()))))

@@ -45,6 +45,7 @@ class Adapter(abc.ABC):
       other_package: the package of the other Keras.
       foreign_callback: the error for a callback of the other Keras, with a place for the callback.
       weights_file: the name of a file with the weights of a model.
+      reset_method: the method of a recurrent layer that resets its states.
       steps_read_metrics: whether a step returns the results of metrics, or `run_step` reads them after it.
     """
 
@@ -54,6 +55,7 @@ class Adapter(abc.ABC):
     other_package: ClassVar[str]
     foreign_callback: ClassVar[str]
     weights_file: ClassVar[str]
+    reset_method: ClassVar[str]
     steps_read_metrics: ClassVar[bool]
 
     # Copies
@@ -82,12 +84,12 @@ class Adapter(abc.ABC):
     def layers_within(self, model: Model) -> list[Layer]:
         """Returns a list of all layers in `model`, and in these."""
 
-    def in_eager_mode(self, model: Model, custom_objects: CustomObjects | None, seed: int | None) -> Model:
+    def in_eager_mode(self, model: Model, seed: int | None) -> Model:
         """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
         return model
 
     @abc.abstractmethod
-    def clone(self, model: Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None) -> Model:
+    def clone(self, model: Model, clone_layer: CloneLayer | None = None) -> Model:
         """Returns a compiled model with the same layers and settings, and new variables.
 
         `clone_layer` makes a layer of the clone from one of `model`; None copies it.
@@ -95,10 +97,9 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def clone_layer_with(self, model: Model, precision: str) -> CloneLayer:
-        """Returns a `clone_layer` for `clone` that makes layers of `model` compute in `precision`.
+        """Returns a `clone_layer` for `clone` that makes layers of `model` compute in "bfloat16" or "float16".
 
-        Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
-        "bfloat16" or "float16".
+        Output layers, preprocessing layers and layers with another explicit dtype are not changed.
         """
 
     @abc.abstractmethod
@@ -111,10 +112,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def scale_loss(self, model: Model) -> None:
-        """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
-
-        Raises UnsuitableError if the optimizer cannot scale it.
-        """
+        """Makes the optimizer scale the loss, so that gradients survive float16; UnsuitableError if it cannot."""
 
     def lookups(self, model: Model) -> list[Lookup]:
         """Returns a list of the layers of `model` that have vocabularies."""
@@ -128,17 +126,11 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def recomputing(self, model: Model, strategy: Strategy) -> Model:
-        """Returns a model that trains `model`, but computes most activations again in the backward pass.
-
-        Raises UnsuitableError if the model cannot be taken apart.
-        """
+        """Returns a model that trains `model`, but computes most activations twice; UnsuitableError if it cannot."""
 
     @abc.abstractmethod
     def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[FrozenPart, Model]:
-        """Returns the part of frozen leading layers and the part after it, which trains; see `recomputing`.
-
-        `recompute`: whether the backward pass of the latter recomputes activations.
-        """
+        """Returns the part of frozen leading layers, and the part after it, which trains, perhaps by `recomputing`."""
 
     # Variables and checkpoints
 
@@ -164,10 +156,7 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def build_slots(self, model: Model) -> None:
-        """Creates the variables of the optimizer for the trainable variables that `model` has created.
-
-        Call it in the scope of the model's strategy.
-        """
+        """Creates the optimizer's variables for those that `model` trains and has; call it in its strategy's scope."""
 
     def must_build_slots(self, model: Model) -> bool:
         """Returns whether copies must `build_slots` before the state of `model` is restored to them.
@@ -182,8 +171,7 @@ class Adapter(abc.ABC):
     ) -> None:
         """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
-        `model` was created in the scope of `strategy`. `element_spec` is the `tf.TypeSpec` of the batches of all
-        replicas, and `data` brings that of one into Keras' form, (features[, labels[, sample weights]]).
+        `element_spec` is that of the batches of all replicas, and `data` brings one replica's into Keras' form.
         """
 
     @abc.abstractmethod
@@ -226,22 +214,22 @@ class Adapter(abc.ABC):
 
     def gradients(self, model: Model, data: Nest) -> tuple[list[tf.Tensor | None], Nest]:
         """Runs the first half of Keras' `train_step`; returns (gradients of the trainable variables, predictions)."""
-        features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
-            predictions = model(features, training=True)
-            loss = self._compute_loss(model, features, labels, predictions, weights, training=True)
-            loss = self._scaled(loss, model)
+            predictions = model(self._unpacked(data)[0], training=True)
+            loss = self._scaled(self._compute_loss(model, data, predictions, training=True), model)
         return tape.gradient(loss, model.trainable_variables), predictions
 
     def metrics(self, model: Model, data: Nest, predictions: Nest) -> Logs:
         """Updates the compiled metrics and returns the logs, as Keras' `train_step` does at its end."""
-        features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
+        features, labels, weights = self._unpacked(data)
         return model.compute_metrics(features, labels, predictions, weights)
 
+    def _unpacked(self, data: Nest) -> tuple[Nest, Nest, Nest]:
+        """Returns (features, labels, sample weights) of a batch in Keras' form."""
+        return self.keras.utils.unpack_x_y_sample_weight(data)
+
     @abc.abstractmethod
-    def _compute_loss(
-        self, model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
-    ) -> tf.Tensor:
+    def _compute_loss(self, model: Model, data: Nest, predictions: Nest, training: bool) -> tf.Tensor:
         """Returns the loss for a batch and updates the metric "loss", as Keras' steps do."""
 
     @abc.abstractmethod
@@ -254,9 +242,8 @@ class Adapter(abc.ABC):
 
     def test_and_predict(self, model: Model, data: Nest) -> tuple[Logs, Nest]:
         """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
-        features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
-        predictions = model(features, training=False)
-        self._compute_loss(model, features, labels, predictions, weights, training=False)
+        predictions = model(self._unpacked(data)[0], training=False)
+        self._compute_loss(model, data, predictions, training=False)
         return self.metrics(model, data, predictions), predictions
 
     @abc.abstractmethod
@@ -267,17 +254,16 @@ class Adapter(abc.ABC):
         """Returns the `StepDraws` of a training of `model`, for the position in these variables."""
         return StepDraws(trained_examples, run_seed)
 
-    @abc.abstractmethod
     def reset_states(self, model: Model) -> None:
         """Resets the states of stateful recurrent layers, which would otherwise continue from the run before."""
+        for layer in self.layers_within(model):
+            if isinstance(layer, self.keras.layers.RNN) and layer.stateful and layer.built:
+                getattr(layer, self.reset_method)()
 
     # Callbacks
 
     def callback_list(self, model: Model, callbacks: list[Any], steps_per_epoch: int | None, epochs: float) -> Any:
-        """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
-
-        Raises UnsuitableError if one of `callbacks` is from the other Keras.
-        """
+        """Returns fit's `CallbackList` of `callbacks`; raises UnsuitableError if one is from the other Keras."""
         for callback in callbacks:
             if not isinstance(callback, self.keras.callbacks.Callback):
                 raise UnsuitableError(self.foreign_callback.format(f"{callback!r}"))

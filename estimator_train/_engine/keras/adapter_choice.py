@@ -5,7 +5,6 @@ Keras 3 takes a second to import, so its adapter is imported only for a Keras 3 
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -27,10 +26,7 @@ _TF_KERAS = TfKerasAdapter()
 
 
 def adapter_of(model: object) -> Adapter:
-    """Returns the adapter for a Keras model.
-
-    Raises ValueError if `model` is not a Keras model, or Keras 3 uses another backend than TensorFlow.
-    """
+    """Returns the adapter; raises ValueError if this is not a Keras model, or its Keras 3 is not on TensorFlow."""
     if isinstance(model, tf_keras.Model):
         return _TF_KERAS
     keras = sys.modules.get("keras")
@@ -46,14 +42,10 @@ def imported_kerases() -> list[ModuleType]:
 
 
 def model_source(model: Any, custom_objects: CustomObjects | None = None, seed: int | None = None) -> ModelSource:
-    """Returns the `ModelSource` for a compiled Keras model or for a function that returns one.
-
-    `ModelSource` describes the arguments. Raises ValueError; see `adapter_of` and `ModelSource`.
-    """
+    """Returns the `ModelSource` for a compiled Keras model or for a function that returns one; see `adapter_of`."""
     with eager_classes(), eager_mode():
-        if _is_model(model) or not callable(model):
-            given, build = model, None
-        else:
+        given, build = model, None
+        if callable(model) and not _is_model(model):
             given, build = model(), model
         return ModelSource(adapter_of(given), given, build, custom_objects, seed=seed)
 
@@ -81,14 +73,9 @@ def _keras3_adapter() -> Adapter:
             f"Keras 3 uses the backend {keras.backend.backend()}, but an Estimator needs TensorFlow; set the "
             "environment variable KERAS_BACKEND=tensorflow before importing keras."
         )
-    return _new_keras3_adapter()
+    from estimator_train._engine.keras.keras3.adapter import ADAPTER
 
-
-@functools.cache
-def _new_keras3_adapter() -> Adapter:
-    from estimator_train._engine.keras.keras3.adapter import Keras3Adapter
-
-    return Keras3Adapter()
+    return ADAPTER
 
 
 def _saved_by(path: str) -> str:

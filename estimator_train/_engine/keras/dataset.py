@@ -21,11 +21,7 @@ from estimator_train._engine.types import Nest, Strategy
 def distributed_dataset(
     strategy: Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: object
 ) -> tf.distribute.DistributedDataset:
-    """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
-
-    `position` is a pair: the number of examples already trained on and the seed of the run. None starts at the
-    beginning.
-    """
+    """The input_fn's data from a `ModelState.input_position`, for replicas, which do the rest of its preprocessing."""
     to_drop = 0
     if position is not None:
         input_fn, to_drop = starting_at(input_fn, *position)
@@ -88,11 +84,7 @@ def _strategy_on(device: str) -> tf.distribute.OneDeviceStrategy:
 
 
 def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:
-    """Calls `input_fn` and returns its result as a dataset.
-
-    `input_fn` is first called in eager mode. If it needs a v1 graph, as tf.estimator used, or returns tensors such as
-    an iterator's, it is called again in one.
-    """
+    """Calls `input_fn` in eager mode, or if it needs one or returns tensors, again in a v1 graph, as tf.estimator."""
     call = functools.partial(call_input_fn, input_fn, **offered)
     try:
         result = call()
@@ -123,14 +115,12 @@ def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     if first is None:
         return dataset
 
-    def has_no_rank(part: tf.Tensor | None) -> bool:
-        return part is not None and part.shape.rank is None
+    def with_rank(part: tf.Tensor | None, like: tf.Tensor | None) -> tf.Tensor | None:
+        if part is None or like is None or part.shape.rank is not None:
+            return part
+        return tf.ensure_shape(part, [None] * like.shape.rank)
 
     def with_ranks(*element: Nest) -> Nest:
-        return tf.nest.map_structure(
-            lambda part, like: tf.ensure_shape(part, [None] * like.shape.rank) if has_no_rank(part) else part,
-            element if isinstance(specs, tuple) else element[0],
-            first,
-        )
+        return tf.nest.map_structure(with_rank, element if isinstance(specs, tuple) else element[0], first)
 
     return dataset.map(with_ranks)

@@ -24,6 +24,7 @@ from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
 from estimator_train._engine.input_fns.returned import as_tuple
+from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.protocols import FrozenPart
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import Nest, Params, Strategy
@@ -45,12 +46,14 @@ class FeatureBatches:
     Attributes:
       frozen: the part of the model that computes the outputs, created in the scope of `strategy`.
       held: a dict that keeps the computed outputs between calls.
+      rows: the outputs on the devices, where they fit there: elements then have the examples' numbers instead.
     """
 
     features: FrozenFeatures
     frozen: FrozenPart
     strategy: Strategy
     held: dict
+    rows: DeviceRows
 
     def starting_at(self, examples: int, seed: int) -> FeatureBatches:
         return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
@@ -70,10 +73,18 @@ class FeatureBatches:
             self.held.clear()
             compute = _compiled(self.frozen, self.strategy, input_context.num_input_pipelines, inputs)
             with tf.device(None):  # input_fns are called on the CPU; these layers may run elsewhere
-                self.held[frozen_id] = columns_of(self.features, dataset, compute, frozen_id)
-        columns = self.held[frozen_id]
-        kept = tuple(range(len(columns) - len(tf.nest.flatten(rest))))
-        return self.features.batches(columns, (kept, *rest), input_context)
+                columns = columns_of(self.features, dataset, compute, frozen_id)
+            count = len(columns) - len(tf.nest.flatten(rest))
+            self.held[frozen_id] = columns[:count], columns[count:]
+        outputs, others = self.held[frozen_id]
+        outputs, kept = self._outputs_or_numbers(outputs)
+        return self.features.batches([*outputs, *others], (kept, *rest), input_context)
+
+    def _outputs_or_numbers(self, outputs: list[np.ndarray]) -> tuple[list[np.ndarray], Nest]:
+        """Returns (the outputs, or the examples' numbers if the devices have the outputs; their structure)."""
+        if self.rows.hold(outputs, self.frozen.weights[0]):
+            return [np.arange(len(outputs[0]))], 0
+        return outputs, tuple(range(len(outputs)))
 
     def _id(self, input_context: tf.distribute.InputContext) -> str:
         """Returns a hex digest of what the outputs depend on, apart from the examples."""

@@ -21,10 +21,7 @@ def make_hook_graph(
     config: RunConfig,
     variables: ModelVariables | None = None,
 ) -> tuple[HookGraph, EstimatorSpec]:
-    """Returns a HookGraph for the values of the program's steps, described by `value_specs`, and its EstimatorSpec.
-
-    `variables`: the model's variables, or None if no hook needs them.
-    """
+    """Returns a HookGraph for the values of the program's steps, and its EstimatorSpec; see `HookGraph`."""
     hook_graph = HookGraph(value_specs, variables)
     with hook_graph.graph.as_default():
         saver = ObjectSaver(checkpoint, config)

@@ -16,22 +16,20 @@ from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
 from estimator_train._engine.hooks import EpochHook, takes_each_step
-from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.input_fns.protocols import without_changes
 from estimator_train._engine.keras import step_programs
 from estimator_train._engine.keras.adapter_choice import eager_classes
-from estimator_train._engine.keras.dataset import distributed_dataset
-from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.loop import PredictionLoop
 from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
 from estimator_train._engine.keras.protocols import Logs
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
 from estimator_train._engine.keras.source import ModelSource
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, metrics_of
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, Start, metrics_of
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest, Params, SessionRunHook, Strategy
+from estimator_train._engine.types import Nest, SessionRunHook, Strategy
 
 
 class _LastTrained:
@@ -92,30 +90,24 @@ class KerasModel(PreparedModel):
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
     def prepare(
-        self,
-        mode: str,
-        input_fn: Callable,
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
-        last_step: int | None,
-        hooks: Sequence[SessionRunHook] = (),
+        self, mode: str, input_fn: Callable, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
     ) -> Run:
+        config, params, checkpoint = start
         with contextlib.ExitStack() as stack:
             if mode == ModeKeys.TRAIN:
                 self._begin_training(config, hooks)
             with eager_classes(), eager_mode():
-                state = stack.enter_context(self._state(mode, config, checkpoint_path))
+                state = stack.enter_context(self._state(mode, start))
                 program, input_fn = self._program(mode, state, input_fn, config, hooks)
-                for hook in hooks:
-                    if program.trains and isinstance(hook, EpochHook):
-                        hook.attach(state.model, program.model.reset_metrics, config)
-                make_dataset = functools.partial(_dataset_for, state, input_fn, mode=mode, config=config, params=params)
-                restored = self._restored(state, checkpoint_path)
+                make_dataset = functools.partial(state.dataset, input_fn, mode=mode, config=config, params=params)
+                restored = self._restored(state, checkpoint)
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
-            hook_graph, spec = self._hook_graph(state, program, steps, config, hooks)
-            triggers, is_restored = program.triggers(hook_graph), checkpoint_path is not None
+            is_shared = program.shares_hook_graph and not hooks and not self._metric_fns
+            hook_graph, spec = state.hook_graph(program, steps.value_specs, config, is_shared)
+            if program.takes_metrics and self._metric_fns:
+                spec = self._with_metrics(spec, hook_graph, steps.batch_structure, config)
+            triggers, is_restored = program.triggers(hook_graph), checkpoint is not None
             creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers, is_restored)
             give_back = stack.pop_all().close
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
@@ -138,20 +130,19 @@ class KerasModel(PreparedModel):
             with eager_mode():
                 tf.random.set_seed(config.tf_random_seed)
 
-    def predict_functions(
-        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
-    ) -> Callable:
+    def predict_functions(self, start: Start, select: Callable[[dict], Iterable[str]]) -> Callable:
+        checkpoint = start.checkpoint
         # A separate state, because evaluations share theirs and load different checkpoints into it.
         with eager_classes(), eager_mode():
             _check_scope(None)
-            state = self._new_state(EvaluationState, None, config)
-            state.restore_early(checkpoint_path, self._just_trained(checkpoint_path))
+            state = self._new_state(EvaluationState, None, start.config)
+            state.restore_early(checkpoint, self._just_trained(checkpoint))
         program = step_programs.PredictionProgram(state.adapter, state.model, None)
 
         def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
             with eager_classes():
                 # Not `restored`: the checkpoint may have been deleted since.
-                with state.completed(checkpoint_path), BUILDING:
+                with state.completed(checkpoint), BUILDING:
                     state.loop(program, PredictionLoop).trace_features(spec)
                 # The first trace may be gone, because it has old statistics of Normalization layers as constants.
                 run = state.loop(program, PredictionLoop).trace_features(spec)
@@ -165,23 +156,15 @@ class KerasModel(PreparedModel):
 
         return function_of
 
-    def export(
-        self,
-        receiver_fns: Mapping[str, Callable],
-        config: RunConfig,
-        params: Params,
-        checkpoint_path: str | None,
-        directory: str,
-        as_text: bool,
-    ) -> None:
+    def export(self, receiver_fns: Mapping[str, Callable], start: Start, directory: str, as_text: bool) -> None:
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(
                 f"A Keras model can only be exported for {ModeKeys.PREDICT!r}, given: {list(receiver_fns)}."
             )
         receiver_fn = receiver_fns[ModeKeys.PREDICT]
-        with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, config, checkpoint_path) as state:
+        with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, start) as state:
             predictions_of, serve = self._serving(state)
-            with self._restored(state, checkpoint_path):
+            with self._restored(state, start.checkpoint):
                 if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
                     build = tf.function(lambda: predictions_of(receiver_fn().features), autograph=False)
                     with BUILDING:
@@ -230,20 +213,24 @@ class KerasModel(PreparedModel):
         return state.restored(path, self._just_trained(path))
 
     @contextlib.contextmanager
-    def _state(self, mode: str, config: RunConfig, checkpoint_path: str | None) -> Iterator[ModelState]:
-        """Gives a state for one run that starts from the checkpoint at prefix `checkpoint_path` if it is not None.
+    def _state(self, mode: str, start: Start) -> Iterator[ModelState]:
+        """Gives a state for one run.
 
         After an error in the block, no other run gets it: a failed trace may leave layers and functions half built.
         """
         kind = TrainingState if mode == ModeKeys.TRAIN else EvaluationState
-        strategy = _strategy(mode, config)
+        strategy = start.strategy(mode)
+        if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
+            raise ValueError(
+                "eval_distribute must not span a cluster's workers, because a single process evaluates a checkpoint."
+            )
         _check_scope(strategy)
-        idle = self._idle_states[kind.role(checkpoint_path), id(strategy)]
+        idle = self._idle_states[kind.role(start.checkpoint), id(strategy)]
         state = None
         with contextlib.suppress(IndexError):  # asking first would not help: another thread may take the last one
             state = idle.pop()
-        if state is None or not state.can_start_from(checkpoint_path):
-            state = self._new_state(kind, strategy, config)
+        if state is None or not state.can_start_from(start.checkpoint):
+            state = self._new_state(kind, strategy, start.config)
         if isinstance(state, TrainingState):
             self._trained = state
         try:
@@ -263,8 +250,7 @@ class KerasModel(PreparedModel):
     ) -> tuple[step_programs.StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
-        model, input_fn = state.fed_by(input_fn)
-        _, preprocess = on_host_and_device(input_fn)
+        model, input_fn, preprocess = state.fed_by(input_fn)
         parts = state.adapter, model, preprocess
         replicas = state.strategy.num_replicas_in_sync
         if mode == ModeKeys.PREDICT:
@@ -272,6 +258,7 @@ class KerasModel(PreparedModel):
         if mode == ModeKeys.EVAL:
             taken = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
             return step_programs.EvaluationProgram(*parts, self._rename, tuple(sorted(taken)), replicas), input_fn
+        epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)]
         program = step_programs.TrainingProgram(
             *parts,
             self._rename,
@@ -280,29 +267,21 @@ class KerasModel(PreparedModel):
             jit_compile=config.jit_compile,
             replicas=replicas,
             accumulate_steps=config.accumulate_steps,
-            has_epochs=any(isinstance(hook, EpochHook) for hook in hooks),
+            has_epochs=bool(epoch_hooks),
             changes=changes,
             keeps_each_step=takes_each_step(hooks),
         )
+        for hook in epoch_hooks:
+            hook.attach(state.model, model.reset_metrics, config)
         return program, input_fn
 
-    def _hook_graph(
-        self,
-        state: ModelState,
-        program: step_programs.StepProgram,
-        steps: StepRunner,
-        config: RunConfig,
-        hooks: Sequence[SessionRunHook],
-    ) -> tuple[HookGraph, EstimatorSpec]:
-        if program.shares_hook_graph and not hooks and not self._metric_fns:
-            return state.hook_graph(program, steps.value_specs, config)
-        hook_graph, spec = make_hook_graph(program, steps.value_specs, state.checkpoint, config, state)
-        if program.takes_metrics and self._metric_fns:
-            with hook_graph.graph.as_default():
-                parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
-                metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
-                spec = spec._replace(eval_metric_ops=metrics)
-        return hook_graph, spec
+    def _with_metrics(
+        self, spec: EstimatorSpec, hook_graph: HookGraph, batch_structure: Nest, config: RunConfig
+    ) -> EstimatorSpec:
+        with hook_graph.graph.as_default():
+            parts = tf.nest.pack_sequence_as(batch_structure, hook_graph.batch_tensors)
+            metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
+            return spec._replace(eval_metric_ops=metrics)
 
     def _rename(self, logs: object) -> Logs:
         if not isinstance(logs, dict):
@@ -323,20 +302,6 @@ class KerasModel(PreparedModel):
                 f"it has {sorted(self._metric_names_map)}."
             )
         return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
-
-
-def _dataset_for(state: ModelState, input_fn: Callable, **offered: object) -> tf.distribute.DistributedDataset:
-    """Returns the data of a run, distributed to the replicas of `state`, from the position of its training."""
-    return distributed_dataset(state.strategy, input_fn, state.input_position(), **offered)
-
-
-def _strategy(mode: str, config: RunConfig) -> Strategy | None:
-    """Returns the strategy of a run, or None."""
-    if mode == ModeKeys.EVAL and synchronous.spans_workers(config.eval_distribute):
-        raise ValueError(
-            "eval_distribute must not span a cluster's workers, because a single process evaluates a checkpoint."
-        )
-    return {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
 
 
 def _without_merging(strategy: Strategy) -> Strategy:

@@ -19,6 +19,9 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.private_tensorflow import own_collectives
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.input_fns.protocols import on_host_and_device
+from estimator_train._engine.keras.dataset import distributed_dataset
+from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.feature_cache import FeatureBatches
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
@@ -81,13 +84,19 @@ class ModelState:
         """The trackable object that checkpoints save, with all of the model's variables."""
         return self._parts.root
 
-    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable]:
-        """Returns the model that runs on the data of `input_fn`, this one or a part of it, and the input_fn for it."""
-        return self.model, input_fn
+    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
+        """Returns (the model that runs on the data of `input_fn`, this one or a part of it; the input_fn for it; the
+        function that each replica first applies to the features of a batch, or None)."""
+        _, preprocess = on_host_and_device(input_fn)
+        return self.model, input_fn, preprocess
 
     def input_position(self) -> tuple[int, int] | None:
         """Returns (the number of examples trained on, the seed of the run's order); None starts at the beginning."""
         return None
+
+    def dataset(self, input_fn: Callable, **offered: object) -> tf.distribute.DistributedDataset:
+        """Returns the data of a run, distributed to the replicas, from the position of its training."""
+        return distributed_dataset(self.strategy, input_fn, self.input_position(), **offered)
 
     def loop(self, program: StepProgram, kind: type[Loop | PredictionLoop]) -> Any:
         """Returns the compiled loop of `program`, a program of this model or a part."""
@@ -98,19 +107,22 @@ class ModelState:
         return self._loops[program, kind]
 
     def hook_graph(
-        self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig
+        self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig, is_shared: bool
     ) -> tuple[HookGraph, EstimatorSpec]:
-        """Like `make_hook_graph`, for runs whose hooks add nothing to the graph; runs with equal values share one."""
+        """Like `make_hook_graph`; runs with equal values, whose hooks add nothing to the graph, may share one."""
+        make = functools.partial(make_hook_graph, program, value_specs, self.checkpoint, config)
+        if not is_shared:
+            return make(self)
         key = program.mode, *value_specs.items()
         if key not in self._hook_graphs:
-            hook_graph, spec = make_hook_graph(program, value_specs, self.checkpoint, config)
+            hook_graph, spec = make()
             with hook_graph.graph.as_default():
                 spec.scaffold.finalize()
             self._hook_graphs[key] = hook_graph, spec
         return self._hook_graphs[key]
 
     def check_variables(self, used: Iterable[tf.Variable]) -> None:
-        """See `ModelSource.check_variables`; `used` are the variables of a function that was traced for this state."""
+        """See `ModelSource.check_variables`."""
         self._source.check_variables(self.model, used)
 
     def value_of(self, variable: tf.Variable) -> np.ndarray:
@@ -159,17 +171,15 @@ class ModelState:
     def can_start_from(self, path: str | None) -> bool:
         """Returns whether a run may start from the checkpoint at prefix `path`, or from the given state if it is None.
 
-        A state that has been trained or restored cannot return to the given one, because the optimizer's slots would
-        remain.
+        A state that was trained or restored cannot return to the given one: the optimizer's slots would remain.
         """
         return self._loaded is None or path is not None
 
     @contextlib.contextmanager
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
-        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`; see `restore`.
+        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`, if any; see `restore`.
 
-        The checkpoint is read before the trace if the variables exist, otherwise after it, so once for either. If
-        `path` is None, variables keep their initial values.
+        It is read before the trace if the variables exist, otherwise after it, so once for either.
         """
         self.restore_early(path, trained)
         with self.completed(path, trained):
@@ -280,6 +290,7 @@ class TrainingState(ModelState):
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
         # The frozen part's outputs, by input_fn.
         self._features: weakref.WeakKeyDictionary[FrozenFeatures, dict] = weakref.WeakKeyDictionary()
+        self._rows = DeviceRows(self.strategy, self._loops.clear)
         self._lacks_position = False  # whether the checkpoint does not have it
         self._make_checkpoint()
 
@@ -295,7 +306,7 @@ class TrainingState(ModelState):
         position = {_EXAMPLES: self.trained_examples, _SEED: self.input_seed}
         return position | self._hyperparameters.saved
 
-    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable]:
+    def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
         """See `ModelState.fed_by`.
 
         The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
@@ -304,10 +315,12 @@ class TrainingState(ModelState):
         if isinstance(input_fn, FrozenFeatures):
             frozen, trained = self._frozen_and_trained
             held = self._features.setdefault(input_fn, {})
-            return trained, FeatureBatches(input_fn, frozen, self.strategy, held)
+            return trained, FeatureBatches(input_fn, frozen, self.strategy, held, self._rows), self._rows.take
+        self._rows.free()
+        model, input_fn, preprocess = super().fed_by(input_fn)
         if self._config.recompute:
-            return self._recomputing, input_fn
-        return self.model, input_fn
+            model = self._recomputing
+        return model, input_fn, preprocess
 
     @functools.cached_property
     def _recomputing(self) -> Model:
@@ -351,7 +364,7 @@ class TrainingState(ModelState):
 
     def _has_variables(self) -> bool:
         # A train_step of the user's may have several optimizers, and create variables of any.
-        return self._loaded is not None or (self._has_own_step() and self.adapter.is_built(self.model))
+        return self._loaded is not None or (self._has_own_step() and super()._has_variables())
 
     def _assign(self, path: str, trained: ModelState | None) -> None:
         saved = object_based.among_saved(path, self._hyperparameters.saved)

@@ -124,6 +124,18 @@ def next_on_devices(iterator: tf.distribute.DistributedIterator) -> tuple[tf.Ten
     return more, lambda: input_lib._create_per_replica(on_each_device("get_value"), strategy)
 
 
+def free_bytes(device: str) -> int:
+    """Returns how many bytes TensorFlow may still use on a GPU; public functions do not tell how many it has."""
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.client import _pywrap_tf_session as session
+    from tensorflow.python.eager import context
+
+    devices = pywrap_tfe.TFE_ContextListDevices(context.context()._handle)
+    names = [pywrap_tfe.TF_DeviceListName(devices, index) for index in range(pywrap_tfe.TF_DeviceListCount(devices))]
+    limit = session.TF_DeviceListMemoryBytes(devices, names.index(device))
+    return limit - tf.config.experimental.get_memory_info(device)["current"]
+
+
 def timestamp() -> tf.Tensor:
     """Returns the time in seconds like tf.timestamp, which op determinism refuses; Python's clock takes longer."""
     from tensorflow.python.framework import config

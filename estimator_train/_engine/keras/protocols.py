@@ -69,6 +69,8 @@ class Model(Layer, Protocol):
 class FrozenPart(Layer, Protocol):
     """The frozen leading layers of a model, as a model."""
 
+    weights: list[tf.Variable]
+
     def fingerprint(self) -> str:
         """Returns a hex digest of what the outputs depend on: the layers' settings, except names, and their weights."""
 

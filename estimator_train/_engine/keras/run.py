@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -49,13 +49,10 @@ class StepRunner:
         last_step: int | None,
         hooks: Sequence[SessionRunHook] = (),
     ) -> None:
-        """Traces the steps without running them.
+        """Traces the steps of `program` for a `ModelState`, without running them.
 
-        Args:
-          state: the `ModelState`; `program` is for its model, or for a part of it.
-          make_dataset: function that returns the distributed dataset, starting at the state's position.
-          restored: what `ModelState.restored` returns for the run's checkpoint.
-          last_step: the global step at which training ends, or None.
+        `make_dataset` returns the distributed dataset, starting at the state's position. `restored` is the result of
+        `ModelState.restored` for the run's checkpoint. `last_step` is the global step at which training ends, or None.
         """
         self._state = state
         self._program = program
@@ -65,13 +62,10 @@ class StepRunner:
         self._last_step = last_step
         self._hooks = hooks
         self._epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)]
-        trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
-        self.agreement = synchronous.Agreement(config) if trains_with_others else None
+        self.agreement = None
+        if self._trains and synchronous.spans_workers(state.strategy):
+            self.agreement = synchronous.Agreement(config)
         self._sessions = 0
-        at_once = config.steps_per_loop
-        single = at_once == 1 or (at_once == "auto" and see_each_step(hooks))
-        # The other kinds of loops agree with the other workers.
-        in_single_steps = not self._trains or (single and not trains_with_others)
         self._is_called = False
         self._step_seconds = 0.0  # a step's in the last call
         self._call_seconds = _SECONDS
@@ -79,19 +73,29 @@ class StepRunner:
             self._call_seconds = _SECONDS_BESIDE_GPU
         self.returning = threading.Lock()
         with restored:
-            self._iterators = [iter(make_dataset())]  # only the current one
-            # Whoever does not close the run leaves that to the garbage collector.
-            self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
-            self.close.atexit = False
-            self._kind_of_loop = kind_of_loop(program, self._iterator, in_single_steps)
-            self._loop = state.loop(program, self._kind_of_loop)
-            try:
-                with BUILDING:
-                    self.value_specs, self._call = self._loop.trace(self._iterator)
-            except Exception as error:
-                raise tracebacks.shortened(error) from error.__cause__
+            self._trace()
         self.global_step = self._first_step = int(state.global_step.numpy())
         state.check_variables(self._loop.variables)
+
+    def _trace(self) -> None:
+        self._iterators = [iter(self._make_dataset())]  # only the current one
+        # Whoever does not close the run leaves that to the garbage collector.
+        self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
+        self.close.atexit = False
+        self._kind_of_loop = kind_of_loop(self._program, self._iterator, self._makes_single_steps())
+        self._loop = self._state.loop(self._program, self._kind_of_loop)
+        try:
+            with BUILDING:
+                self.value_specs, self._call = self._loop.trace(self._iterator)
+        except Exception as error:
+            raise tracebacks.shortened(error) from error.__cause__
+
+    def _makes_single_steps(self) -> bool:
+        """Returns whether each call will make one step, without other workers, with whom `SingleSteps` cannot agree."""
+        if not self._trains:
+            return True
+        at_once = self._config.steps_per_loop
+        return not self.agreement and (at_once == 1 or (at_once == "auto" and see_each_step(self._hooks)))
 
     @property
     def batch_structure(self) -> Nest:
@@ -138,7 +142,8 @@ class StepRunner:
             self.agreement.save()
         if self._trains:
             if step == self._first_step:
-                self._log_batch(values)
+                examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
+                log_batch(f"{examples} examples", self._state.strategy.num_replicas_in_sync)
             self.global_step = step + int(values[step_outputs.STEPS])
             self._step_seconds = (time.monotonic() - begun) / (self.global_step - step)
         return values
@@ -151,43 +156,39 @@ class StepRunner:
         """Sets `global_step` to the steps that an unfinished call has done."""
         self.global_step = int(self._state.global_step.numpy())
 
-    def _log_batch(self, values: dict[str, tf.Tensor]) -> None:
-        examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
-        log_batch(f"{examples} examples", self._state.strategy.num_replicas_in_sync)
-
     def _limits(self) -> tuple[int, float]:
         """Returns how many steps the next call may run, and the seconds after which a step that begins is its last.
 
-        It ends at the last step, a checkpoint, a log line or an epoch at the latest. Checkpoints are saved at multiples
-        of n; log lines are written for the first step and every n steps after it. By default, it also ends where a
-        hook needs to look, and soon enough for Ctrl-C. With a number of steps and callbacks, calls are those of fit
-        with steps_per_execution, so log lines are for the call that reaches the step.
+        It ends at the last step, a checkpoint, a log line or an epoch at the latest. By default, it also ends where a
+        hook needs to look, and soon enough for Ctrl-C.
         """
         if not self._trains:
             return 1, _LONG
-        config, step, done = self._config, self.global_step, self.global_step - self._first_step
-        at_once, is_automatic = config.steps_per_loop, config.steps_per_loop == "auto"
-        epochs = [(hook.steps_per_epoch, hook.first_step) for hook in self._epoch_hooks]
-        grids = [*epochs, *((steps, 0) for steps in config._checkpoint_steps)]
-        counts: list[float] = [steps - (step - first) % steps for steps, first in grids if steps]
+        step, at_once, seconds = self.global_step, self._config.steps_per_loop, _LONG
+        counts: list[float] = [every - (step - first) % every for every, first in self._grids() if every]
         if at_once != "auto":
             counts.append(at_once)
-        elif done == 0 or self.agreement:  # hooks time the first step apart; workers would have to agree on the time
+        elif step == self._first_step or self.agreement:  # hooks time it apart; workers would have to agree on the time
             counts.append(1)
         else:
             counts.append(next_look(self._hooks, step) - step)
         if self._last_step is not None:
             counts.append(self._last_step - step)
-        logged = (
-            (config.save_summary_steps, 0),  # SummarySaverHook requests the summaries of a step before it
-            (config.save_summary_steps, 1),
-            (config.log_step_count_steps, 1),
-        )
-        has_log_lines = is_automatic or not self._epoch_hooks
-        for every, first in logged:
-            if every and has_log_lines:
-                counts.append(int(every) - (done - first) % int(every))
-        seconds = _LONG
-        if is_automatic:
+        if at_once == "auto":
             seconds = max(self._call_seconds - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds
+
+    def _grids(self) -> Iterator[tuple[int | None, int]]:
+        """Yields pairs (every, first): a call ends at the step `first` and every so many steps after it, if at all.
+
+        Checkpoints are saved at multiples of n; log lines are written for the first step and every n steps after it.
+        With a number of steps and callbacks, calls are those of fit with steps_per_execution, so log lines are for the
+        call that reaches the step.
+        """
+        yield from ((hook.steps_per_epoch, hook.first_step) for hook in self._epoch_hooks)
+        yield from ((every, 0) for every in self._config._checkpoint_steps)
+        if self._config.steps_per_loop == "auto" or not self._epoch_hooks:
+            summaries, lines = self._config.save_summary_steps, self._config.log_step_count_steps
+            yield int(summaries or 0), self._first_step  # SummarySaverHook requests the summaries of a step before it
+            yield int(summaries or 0), self._first_step + 1
+            yield int(lines or 0), self._first_step + 1

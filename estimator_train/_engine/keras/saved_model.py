@@ -32,11 +32,8 @@ def write_saved_model(
 ) -> None:
     """Writes a SavedModel of a Keras model into `directory`.
 
-    Args:
-      model_root: the trackable object with all of the model's variables and tables.
-      serve: function of the receiver's features that returns a dict of signature names to `export.ExportOutput`.
-      receiver_fn: function without arguments that returns an `export.ServingInputReceiver`; may use v1 placeholders.
-      as_text: whether to write saved_model.pbtxt instead of saved_model.pb.
+    `model_root` is the trackable object with all of the model's variables and tables. `serve` is a function of the
+    receiver's features that returns a dict of signature names to outputs. `receiver_fn` may use v1 placeholders.
     """
     defs = {}
 
@@ -97,10 +94,9 @@ def _edit(directory: str, methods: dict[str, str], as_text: bool) -> None:
         saved_model = saved_model_pb2.SavedModel.FromString(file.read())
     for key, method in methods.items():
         saved_model.meta_graphs[0].signature_def[key].method_name = method
+    content = saved_model.SerializeToString()
     if as_text:
         tf.io.gfile.remove(path)
-        with tf.io.gfile.GFile(f"{path}txt", "w") as file:
-            file.write(text_format.MessageToString(saved_model))
-    else:
-        with tf.io.gfile.GFile(path, "wb") as file:
-            file.write(saved_model.SerializeToString())
+        path, content = f"{path}txt", text_format.MessageToString(saved_model).encode()
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(content)

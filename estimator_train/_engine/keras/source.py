@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterable
@@ -41,13 +42,14 @@ class ModelSource:
 
         Args:
           build: the function that returned it; None clones the model.
-          custom_objects: dict of names to custom classes and functions.
           clone_layer: function that makes a copy's layer from a layer of `given`; None copies it, on its device.
           seed: seed of the initial weights, for a model made with eager execution off whose weights are not set.
         """
-        adapter.check(given)
-        given = adapter.in_eager_mode(given, custom_objects, seed)
         self.adapter = adapter
+        self._custom_objects = custom_objects or {}
+        adapter.check(given)
+        with self._knowing_custom_objects():
+            given = adapter.in_eager_mode(given, seed)
         self._scales_loss = adapter.scales_loss(given)
         self._given = [weakref.ref(variable) for variable in self._trained(given)]
         if given.run_eagerly:
@@ -61,16 +63,13 @@ class ModelSource:
         self._vocabularies = [_vocabulary(layer) for layer in adapter.lookups(given)]
         if build is None:
             # Copies are made from a copy made now, so that later changes of the user's model have no effect.
-            template = self._with_state(lambda: adapter.clone(given, custom_objects, clone_layer))
-            self._build = functools.partial(_cloned, adapter, template, custom_objects)
+            template = self._with_state(lambda: adapter.clone(given, clone_layer))
+            self._build = functools.partial(_cloned, adapter, template)
         else:
             self._build = functools.partial(adapter.build_with_precision, build)
 
     def copy(self, strategy: Strategy, precision: str | None = None) -> Model:
-        """Returns a compiled copy with its own variables, created in the scope of `strategy`.
-
-        `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
-        """
+        """Returns a compiled copy with its own variables, which computes in "bfloat16" or "float16" if one is given."""
         if precision is not None and self._scales_loss:
             raise UnsuitableError(
                 "The model scales its loss, so it already uses mixed precision; leave out mixed_precision."
@@ -82,10 +81,7 @@ class ModelSource:
             return copy
 
     def take_weights(self, path: str) -> None:
-        """Replaces the weights that the checkpoint at prefix `path` has, and logs which ones it lacks.
-
-        Raises CheckpointError; see `object_based.take_weights`.
-        """
+        """Replaces the weights that the checkpoint at prefix `path` has; see `object_based.take_weights`."""
         parts = self.adapter.saved_parts(self.copy(tf.distribute.get_strategy()))
         differences = object_based.take_weights(parts, path)
         self._state = object_based.StateInMemory(parts)
@@ -96,8 +92,7 @@ class ModelSource:
     def check_variables(self, copy: Model, used: Iterable[tf.Variable]) -> None:
         """Raises ValueError if `used`, the variables of a function of `copy`, include some that the given model trains.
 
-        A copy shares functions with the given model, such as those of Lambda layers and losses, which may refer to its
-        variables.
+        A copy shares functions with the given model, such as those of Lambda layers, which may refer to its variables.
         """
         own = set(map(id, self._trained(copy)))
         given = {id(each()) for each in self._given} - own - {id(None)}
@@ -113,8 +108,12 @@ class ModelSource:
         variables = self.adapter.trainable_variables(model)
         return [each for variable in variables for each in (variable, *getattr(variable, "values", ()))]
 
+    def _knowing_custom_objects(self) -> contextlib.AbstractContextManager:
+        return self.adapter.keras.saving.custom_object_scope(self._custom_objects)
+
     def _with_state(self, build: Callable[[], Model]) -> Model:
-        model = build()
+        with self._knowing_custom_objects():
+            model = build()
         if self._builds_slots:
             self.adapter.build_slots(model)
         try:
@@ -130,9 +129,9 @@ class ModelSource:
         return model
 
 
-def _cloned(adapter: Adapter, model: Model, custom_objects: CustomObjects | None, precision: str | None) -> Model:
+def _cloned(adapter: Adapter, model: Model, precision: str | None) -> Model:
     clone_layer = adapter.clone_layer_with(model, precision) if precision else None
-    return adapter.clone(model, custom_objects, clone_layer)
+    return adapter.clone(model, clone_layer)
 
 
 def _vocabulary(layer: Lookup) -> tuple[list[str | int], np.ndarray | None]:

@@ -163,8 +163,6 @@ class TrainingProgram(StepProgram):
         # Replicas have to reduce gradients and metrics between them, which a compiled function cannot do on CPUs, nor
         # over workers. So XLA compiles what comes before on each replica, forward and backward pass.
         passes_by_xla = by_xla and self.replicas > 1
-        if accumulates:
-            self._needs_own_step("accumulate_steps", "accumulate there, or leave out accumulate_steps")
         if passes_by_xla:
             setting = f"jit_compile on {self.replicas} replicas"
             self._needs_own_step(setting, "train on one replica, or leave out jit_compile")
@@ -176,7 +174,23 @@ class TrainingProgram(StepProgram):
         step: Callable[[Nest, tf.Tensor], Logs] = whole_step
         if accumulates or passes_by_xla:
             step = self._step_in_parts(passes_by_xla)
+        if not (accumulates or self.has_epochs):  # otherwise the values would be running means
+            step = self._with_own_metrics(step)
         self._train_step = _compiled(step, by_xla and not passes_by_xla)
+
+    def _with_own_metrics(self, step: Callable[[Nest, tf.Tensor], Logs]) -> Callable[[Nest, tf.Tensor], Logs]:
+        """Returns a step whose metrics are of its batch; XLA compiles what resets them, because the step does that."""
+        reads_metrics, reset = self.adapter.steps_read_metrics, self.model.reset_metrics
+
+        def step_alone(data: Nest, position: tf.Tensor) -> Logs:
+            if not reads_metrics:
+                reset()
+            logs = step(data, position)
+            if reads_metrics:  # afterwards, because the first trace may create metrics
+                reset()
+            return logs
+
+        return step_alone
 
     def _step_in_parts(self, passes_by_xla: bool) -> Callable[[Nest, tf.Tensor], Logs]:
         """Returns a step that takes the gradients apart from what uses them, and may compile the former with XLA."""
@@ -219,13 +233,7 @@ class TrainingProgram(StepProgram):
         return EstimatorSpec(self.mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
-        resets = self._accumulated is None and not self.has_epochs  # otherwise the values would be running means
-        if resets and not self.adapter.steps_read_metrics:
-            self.model.reset_metrics()
-        logs = self.rename(self._train_step(self._data(batch), self._position()))
-        if resets and self.adapter.steps_read_metrics:  # afterwards, because the first trace may create metrics
-            self.model.reset_metrics()
-        return logs, {}
+        return self.rename(self._train_step(self._data(batch), self._position())), {}
 
     def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
         with self.draws.installed():

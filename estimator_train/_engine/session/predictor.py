@@ -90,7 +90,7 @@ class Predictor:
 
 
 def _as_arrays(features: Nest) -> Nest:
-    """Converts the parts of `features` that are neither tensors nor numpy arrays to tensors; a list is one part."""
+    """Converts the parts that are neither tensors nor numpy arrays to tensors; a list is one part."""
     if isinstance(features, dict):
         return {name: _as_arrays(part) for name, part in features.items()}
     if isinstance(features, tuple):

@@ -22,6 +22,7 @@ from estimator_train.app.cli.commands.run import run
 from estimator_train.app.cli.commands.scan import scan
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.commands.verify import verify
+from estimator_train.app.cli.errors import exit_with
 from estimator_train.app.cli.programs import check_former_words
 from estimator_train.app.cli.synonyms import meant_by
 from estimator_train.app.cli.termination import Terminated, raising_terminated
@@ -113,19 +114,16 @@ def main():
         _say_invalid(error, color)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("estimator_train: interrupted", err=True)
-        sys.exit(130)
+        exit_with(130, "interrupted")
     except Terminated as error:
-        click.echo(f"estimator_train: stopped by {error.number.name}", err=True)
-        sys.exit(128 + error.number)
+        exit_with(128 + error.number, f"stopped by {error.number.name}")
     except BrokenPipeError:  # the reader, such as head, has exited
         sys.exit(1)
     except OSError as error:
         unwritten = _unwritten(error)
         if unwritten is None:
             raise
-        click.echo(f"estimator_train: {unwritten} cannot be written: {error.strerror or error}", err=True)
-        sys.exit(1)
+        exit_with(1, f"{unwritten} cannot be written: {error.strerror or error}")
     if callable(outcome):
         outcome = outcome()
     sys.exit(outcome)

@@ -47,9 +47,6 @@ def check_conflicts(flags: SimpleNamespace, rules: Iterable[Rule]) -> None:
     """Rejects `flags`, given by their Python names, with the reason of the first rule that they break.
 
     A flag counts as given if its value is true, so no rule can name a flag whose default is true.
-
-    Raises:
-      click.ClickException: the flags break a rule.
     """
     for rule in rules:
         if isinstance(rule, Replaces) or not _is_given(vars(flags), rule.flag):

@@ -13,11 +13,6 @@ MODEL_DIR = ("AIP_MODEL_DIR", "SM_MODEL_DIR")  # the first one that is set is th
 _CHANNEL = "SM_CHANNEL_"
 
 
-def model_dir_variable() -> str:
-    """Returns the variable that --model-dir's default comes from; one of `MODEL_DIR` must be set."""
-    return next(name for name in MODEL_DIR if os.environ.get(name))
-
-
 def data_dir() -> tuple[str | None, str | None]:
     """Returns the default of --data-dir and the variables that it comes from, or (None, None).
 

@@ -59,14 +59,14 @@ def run_errors(not_to_try: Collection[str] = tuple(map(flag_of, _SAVING_MEMORY))
     try:
         yield
     except InterruptedRunError as error:
-        _exit(error)
+        exit_with(1, error)
     except (UserError, MemoryError) as error:
         raise click.ClickException(_in_flags(error, not_to_try)) from error
     except Exception as error:
         import tensorflow as tf
 
         if isinstance(error, tf.compat.v1.train.NanLossDuringTrainingError):
-            _exit(_NAN_LOSS)
+            exit_with(1, _NAN_LOSS)
         if isinstance(error, tf.errors.ResourceExhaustedError):
             raise click.ClickException(error.message.splitlines()[0]) from error
         if not isinstance(error, (tf.errors.OpError, UnicodeDecodeError)):
@@ -84,9 +84,10 @@ def is_about_image(error: Exception) -> bool:
     return re.search(_IMAGE_FAULT, error.message) is not None
 
 
-def _exit(why):
+def exit_with(code, why):
+    """Ends the command, and says why."""
     click.echo(f"estimator_train: {why}", err=True)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def _in_flags(error, not_to_try=()):

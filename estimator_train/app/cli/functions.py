@@ -1,7 +1,5 @@
 """FILE:FUNCTION, a function of the user's, found in the syntax tree of its file: nothing is run."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -30,11 +28,7 @@ def _names_made_by(node):
     """Returns the names that a top-level statement may define, including those in its branches."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return {node.name}
-    names = {
-        alias.asname or alias.name
-        for part in ast.walk(node)
-        for alias in getattr(part, "names", [])
-        if isinstance(alias, ast.alias)
-    }
-    names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return names | {part.name for part in ast.walk(node) if isinstance(part, ast.FunctionDef)}
+    parts = list(ast.walk(node))
+    names = {part.asname or part.name for part in parts if isinstance(part, ast.alias)}
+    names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return names | {part.name for part in parts if isinstance(part, ast.FunctionDef)}

@@ -43,11 +43,7 @@ def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[],
 
 
 def check_out(file: str) -> None:
-    """Rejects a file that `write_file` could not write.
-
-    Raises:
-      click.ClickException: its ending is unknown, pyarrow is missing, or its directory cannot be written to.
-    """
+    """Rejects a file that `write_file` could not write: its ending is unknown, pyarrow is missing, or a permission."""
     ending = _ending(file)
     if ending not in _FORMATS:
         raise click.ClickException(f"--out {file}: give a name that ends in {', '.join(_FORMATS)}")
@@ -66,7 +62,6 @@ def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:
 
 
 def as_table(rows: Iterable[Any], headers: Any = "keys") -> str:
-    """Returns a table for people."""
     return tabulate.tabulate(rows, headers=headers, floatfmt=".4f", missingval="n/a")
 
 

@@ -3,8 +3,6 @@
 An invalid value is reported in one line.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -34,7 +32,10 @@ class _Named:
 
 
 class Text(_Named, click.ParamType):
-    """A name or a path. An empty one, which usually comes from an unset shell variable, is rejected."""
+    """A name or a path. An empty one, which usually comes from an unset shell variable, is rejected.
+
+    A kind of text overrides `checked`, which returns the value, or raises ValueError for a bad one.
+    """
 
     def __init__(self, name="TEXT"):
         self.name = name
@@ -44,7 +45,13 @@ class Text(_Named, click.ParamType):
             self.fail(f"{value!r} is not a text.", param, ctx)
         if not value:
             self.fail("it is empty; give a value, or leave out the flag.", param, ctx)
-        return value
+        try:
+            return self.checked(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+    def checked(self, text):
+        return text
 
 
 class OneOf(Text):
@@ -61,35 +68,35 @@ class OneOf(Text):
 class File(Text):
     """The path of a file, or one of a few words instead of it."""
 
+    completed_as = "file"
+
     def shell_complete(self, ctx, param, incomplete):
-        return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(incomplete, type=self.completed_as)]
 
 
-class Directory(Text):
+class Directory(File):
     """A path that means the same to TensorFlow, which needs UTF-8 and takes link/.. for the directory of the link."""
+
+    completed_as = "dir"
 
     def __init__(self, name="FOLDER"):
         super().__init__(name)
 
-    def convert(self, value, param, ctx):
-        path = super().convert(value, param, ctx)
-        if reason := why_not_utf_8(path):
-            self.fail(f"{path!a} {reason}.", param, ctx)
-        if is_remote(path) or ".." not in path.split(os.sep):
-            return path
-        if os.path.realpath(path) == os.path.realpath(os.path.normpath(path)):
-            return path
-        return absolute(path)  # it follows a link
-
-    def shell_complete(self, ctx, param, incomplete):
-        return [CompletionItem(incomplete, type="dir")]
+    def checked(self, text):
+        if reason := why_not_utf_8(text):
+            raise ValueError(f"{text!a} {reason}")
+        if is_remote(text) or ".." not in text.split(os.sep):
+            return text
+        if os.path.realpath(text) == os.path.realpath(os.path.normpath(text)):
+            return text
+        return absolute(text)  # it follows a link
 
 
 class Cache(Directory):
     """memory, features, or a local directory; its path becomes absolute."""
 
-    def convert(self, value, param, ctx):
-        path = super().convert(value, param, ctx)
+    def checked(self, text):
+        path = super().checked(text)
         if is_remote(path):
             raise click.ClickException(f"--cache {path}: give a folder on this machine, or memory")
         if path in ("memory", "features"):
@@ -123,23 +130,22 @@ class Model(OneOf):
 class Weights(Directory):
     """imagenet, none, or a file of weights; its path becomes absolute."""
 
-    def convert(self, value, param, ctx):
-        path = super().convert(value, param, ctx)
+    completed_as = "file"
+
+    def checked(self, text):
+        path = super().checked(text)
         if models.is_file(path):
             return os.path.abspath(path)
         return path
-
-    shell_complete = File.shell_complete
 
 
 class ClassWeights(File):
     """balanced, or a file of weights; its path becomes absolute."""
 
-    def convert(self, value, param, ctx):
-        value = super().convert(value, param, ctx)
-        if value == "balanced":
-            return value
-        return os.path.abspath(value)
+    def checked(self, text):
+        if text == "balanced":
+            return text
+        return os.path.abspath(text)
 
 
 class Metric(OneOf):
@@ -148,11 +154,8 @@ class Metric(OneOf):
     def __init__(self):
         super().__init__(lambda: dict.fromkeys(itertools.chain(*map(metrics_of, METRICS))), "METRIC[:min|max]")
 
-    def convert(self, value, param, ctx):
-        try:
-            return ":".join(Monitor.named(super().convert(value, param, ctx)))
-        except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+    def checked(self, text):
+        return ":".join(Monitor.named(text))
 
 
 class Loggers(_Named, click.ParamType):
@@ -218,8 +221,6 @@ class CountOr(Count):
 
 
 class Steps(Count):
-    """A number of global steps."""
-
     def __init__(self):
         super().__init__(most=_MOST_STEPS)
 
@@ -245,28 +246,18 @@ class Augmentations(Text):
     """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
     NAMES = (
-        "flip",
-        "rotate",
-        "zoom",
-        "shift",
-        "brightness",
-        "contrast",
-        "cutout",
-        "mixup",
-        "crop",
-        "cutmix",
-        "light",
-        "medium",
+        *("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
+        *("cutout", "mixup", "crop", "cutmix", "light", "medium"),
     )
 
     def __init__(self):
         super().__init__("NAMES")
 
-    def convert(self, value, param, ctx):
-        for name in super().convert(value, param, ctx).split(","):
-            if name.strip() not in self.NAMES:
-                self.fail(f"there is no {name.strip()!r}; give some of {', '.join(self.NAMES)}.", param, ctx)
-        return value
+    def checked(self, text):
+        for name in map(str.strip, text.split(",")):
+            if name not in self.NAMES:
+                raise ValueError(f"there is no {name!r}; give some of {', '.join(self.NAMES)}")
+        return text
 
     def shell_complete(self, ctx, param, incomplete):
         before, comma, last = incomplete.rpartition(",")
@@ -292,12 +283,8 @@ class Phases(Text):
     def __init__(self):
         super().__init__("PHASES")
 
-    def convert(self, value, param, ctx):
-        text = super().convert(value, param, ctx)
-        try:
-            parse_phases(text)
-        except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+    def checked(self, text):
+        parse_phases(text)
         return text
 
 

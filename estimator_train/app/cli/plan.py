@@ -14,7 +14,6 @@ from estimator_train.app.cli.table import lines_of, phrases_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
-from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.runs.monitor import Monitor
@@ -59,7 +58,7 @@ def _together(run, resumes):
         "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
-        "evaluation": _evaluation(training, data),
+        "evaluation": _evaluation(settings, training, data),
     }
     if run.finds_rate:
         together |= dict.fromkeys(("validation", "checkpoints", "evaluation"))
@@ -169,21 +168,14 @@ def _pixels(data):
 
 
 def _model(settings, resumes):
-    text, weights = settings.model or _OF_DATASET, _initial_weights(settings)
+    text, weights = settings.model or _OF_DATASET, settings.initial_weights
     if settings.image_size:
         text += f" for images of {'x'.join(map(str, settings.image_size))}"
+    if weights == "none":
+        weights = "random weights"
     if weights and not resumes:
         text += f", starting from {weights}"
     return ", ".join([text, *phrases_of(settings, "model")])
-
-
-def _initial_weights(settings):
-    """Names the weights that a new run starts from; None if they are the model's own."""
-    if settings.weights == "none":
-        return "random weights"
-    if settings.weights is None and settings.model in CLASSES:
-        return "imagenet"
-    return settings.weights
 
 
 def _steps(run):
@@ -195,11 +187,18 @@ def _steps(run):
         return _OF_DATASET
     if run.data is None:
         return run.last_step
+    a_pass = _counted(run.steps_per_epoch, "step")
     of_all = (run.training.epochs or 0) * run.steps_per_epoch
     if of_all and not run.finds_rate and run.last_step != of_all:
-        return f"{run.last_step}: the rest of {run.training.epochs} epochs of {run.steps_per_epoch}"
-    epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
-    return f"{run.last_step}: {epochs} epoch{'s' * (epochs != '1')} of {run.steps_per_epoch}"
+        return f"{run.last_step}: the rest of {_counted(run.training.epochs, 'epoch')} of {a_pass}"
+    epochs, more = divmod(run.last_step, run.steps_per_epoch)
+    if more:
+        epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
+    return f"{run.last_step}: {_counted(epochs, 'epoch')} of {a_pass}"
+
+
+def _counted(number, noun):
+    return f"{number} {noun}{'s' * (str(number) != '1')}"
 
 
 def _batch(settings, training):
@@ -226,7 +225,7 @@ def _devices(training):
             return f"{workers} workers, the first {training.gpus} GPUs of each"
         return f"{workers} workers, one device each"
     if training.replicas:
-        return f"{training.replicas} replica{'s' * (training.replicas > 1)} on the CPU"
+        return f"{_counted(training.replicas, 'replica')} on the CPU"
     if training.gpus == 1:
         return "the first GPU"
     if training.gpus:
@@ -295,7 +294,7 @@ def _checkpoints(training):
     return f"{every or 'every 10 minutes'} and at the end"
 
 
-def _evaluation(training, data):
+def _evaluation(settings, training, data):
     if not training.evaluate_every:
         return "at the end"
     monitor, validates = Monitor.of(training.monitor), data is not None and data.validation_examples
@@ -305,7 +304,8 @@ def _evaluation(training, data):
     if validates:
         text += " on the validation images"
     if training.early_stopping:
-        text += f"; {training.early_stopping} without a {monitor.better} {monitor.metric} end it"
+        ended = "the phase" if settings.phases else "it"
+        text += f"; {training.early_stopping} without a {monitor.better} {monitor.metric} end {ended}"
     if training.keep_best:
         text += f"; the checkpoint of the best {monitor.metric} is kept"
     if validates:

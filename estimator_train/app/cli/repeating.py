@@ -1,7 +1,5 @@
 """Takes the flags that are not given from --config or, with --resume, from the run in --model-dir."""
 
-from __future__ import annotations
-
 import types
 
 import cloup

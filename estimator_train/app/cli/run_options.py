@@ -37,9 +37,6 @@ def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
     """Returns the path prefix of the checkpoint that `--checkpoint` selects, or None for the run's newest.
 
     By default, it is the one that the run keeps as its best, which is then said.
-
-    Raises:
-      click.ClickException: the checkpoint does not exist.
     """
     if checkpoint is None and run.keeps_best and run.best:
         click.echo(f"using {printable(run.best)}, kept by --keep-best; --checkpoint latest uses the last one", err=True)

@@ -22,6 +22,7 @@ from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.datasets.images import subdirectories
 from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
+from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 
 MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
@@ -34,7 +35,6 @@ _HAS_WEIGHTS = "--class-weights is for classification; give the weights of examp
 _NEEDS_BACKBONE = "{other} needs a dataset and a model with a backbone of keras.applications; leave out {flag}"
 _NEEDS_BOTH = "--input-fn and --eval-input-fn go together; give both"
 _HAS_PHASES = "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}"
-_HAS_EPOCHS = "each of the --phases has a number of epochs; leave out {other}"
 _NEEDS_FREEZING = "--cache features keeps the outputs of frozen layers; leave it out, or freeze all"
 _NEEDS_MOMENTUM = "--momentum is of two optimizers; give --optimizer sgd or --optimizer rmsprop, too"
 _NEEDS_EVALUATIONS = "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
@@ -56,7 +56,7 @@ class Settings:
         names=datasets.NAMES,
         plan="data",
     )
-    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its four classes; else
+    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its extracted zip; else
     synthetic_oct, which is drawn]"""
     data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
     """Directory of the dataset's files, or its single file; without --dataset, a directory of class directories."""
@@ -72,10 +72,7 @@ class Settings:
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
     validation: float | None = setting(
-        DATA,
-        kinds.Number("SHARE", below=1),
-        Needs(("evaluate_every",), _NEEDS_EVALUATIONS),
-        plan="",
+        DATA, kinds.Number("SHARE", below=1), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan=""
     )
     """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
     [default: the dataset's own validation images, else 0.1 with --early-stopping or --keep-best]"""
@@ -101,9 +98,7 @@ class Settings:
         DATA,
         kinds.Function(),
         Excludes(
-            ("dataset", "data_dir"),
-            "--input-fn replaces --dataset and --data-dir; give one or the other",
-            mutual=True,
+            ("dataset", "data_dir"), "--input-fn replaces --dataset and --data-dir; give one or the other", mutual=True
         ),
         Needs(("eval_input_fn",), _NEEDS_BOTH),
         Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),
@@ -137,8 +132,6 @@ class Settings:
         kinds.Phases(),
         Excludes(("epochs", "max_steps"), _HAS_PHASES, mutual=True),
         Excludes(("freeze", "learning_rate", "find_learning_rate"), _HAS_PHASES),
-        Excludes(("early_stopping",), _HAS_EPOCHS),
-        Excludes(("ema",), "the averages of --ema would start over in each of the --phases; leave one out"),
         Excludes(("cache=features",), _NEEDS_FREEZING),
         may_change=True,
     )
@@ -175,6 +168,13 @@ class Settings:
     def decoding(self):
         """Returns the arguments of `decode_image` among these settings, those of training."""
         return {"resize": self.resize or RESIZES[0], "orient": not self.ignore_orientation}
+
+    @property
+    def initial_weights(self):
+        """Returns the weights that a new run starts from: imagenet, none or a file; None for the model's own."""
+        if self.weights is None and self.model in CLASSES:
+            return "imagenet"
+        return self.weights
 
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""
@@ -223,11 +223,7 @@ class Settings:
             return self.holding_out(data)
 
     def holding_out(self, data):
-        """Returns the dataset with the share `validation` of its training examples held out, by patient with `split`.
-
-        Raises:
-          ValueError: the dataset cannot hold them out.
-        """
+        """Returns the dataset with its share `validation` held out for validation, with `split` by patient."""
         if self.split and self.validation:
             return with_patients_for_validation(data, self.validation)
         return data.with_validation(self.validation)
@@ -309,7 +305,8 @@ class Training:
     early_stopping: int | None = setting(
         CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
     )
-    """Stop after N evaluations without a better loss, and keep the best checkpoint as --keep-best does."""
+    """Stop, or end one of the --phases, after N evaluations without a better loss, and keep the best checkpoint as
+    --keep-best does."""
     keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
     """Keep the evaluated checkpoint with the best loss in export/, as the result of the run."""
     monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss
@@ -336,6 +333,13 @@ class Training:
         return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
 
 
+_OF_RATE = ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema")
+_OF_RESULT = (
+    *("resume", "evaluate_every", "early_stopping", "keep_best"),
+    *("epochs", "max_steps", "save_checkpoints_steps"),
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RateTest:
     """A training that keeps nothing: run.json does not have it."""
@@ -343,22 +347,8 @@ class RateTest:
     find_learning_rate: bool = setting(
         TRAINING,
         None,
-        Excludes(
-            ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
-            "--find-learning-rate chooses the rates itself; leave out {other}",
-        ),
-        Excludes(
-            (
-                "resume",
-                "evaluate_every",
-                "early_stopping",
-                "keep_best",
-                "epochs",
-                "max_steps",
-                "save_checkpoints_steps",
-            ),
-            "--find-learning-rate does not keep what it trains; leave out {other}",
-        ),
+        Excludes(_OF_RATE, "--find-learning-rate chooses the rates itself; leave out {other}"),
+        Excludes(_OF_RESULT, "--find-learning-rate does not keep what it trains; leave out {other}"),
     )
     """Plot the loss over rising learning rates, suggest a rate, and stop."""
 

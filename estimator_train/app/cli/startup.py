@@ -42,8 +42,7 @@ def verbosity_of(flags):
 def starting_tensorflow(verbosity="normal"):
     """Keeps the screen clean while the block imports TensorFlow. On exit, TensorFlow has looked for GPUs.
 
-    Args:
-      verbosity: "quiet" prints nothing; "verbose" shows everything that TensorFlow prints.
+    The verbosity "quiet" prints nothing; "verbose" shows everything that TensorFlow prints.
     """
     if verbosity == "verbose":
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"

@@ -45,12 +45,7 @@ def load_training(model_dir: Any) -> Training:
 def ask(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
     """Asks, if there is a terminal, whether to use what `settings` name and the user has not used before.
 
-    Args:
-      path: the run.json that has the settings.
-      trusts: the value of --trust-run.
-
-    Raises:
-      click.ClickException: the user does not trust them, or cannot be asked; or there is no such dataset.
+    `path` is the run.json that has the settings, and `trusts` the value of --trust-run.
     """
     with one_line_errors():
         unknown = trust.unknown(settings)
@@ -118,16 +113,15 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
     """Returns the settings and the dataset to evaluate a run with on other data of the same classes."""
     if not settings.dataset:
         raise click.ClickException("--dataset and --data-dir need a run on a dataset, and this one has an input_fn")
-    if dataset is None:  # tfds:NAME and hf:NAME would download their own images into the folder
-        dataset = "images" if settings.dataset.startswith(("tfds:", "hf:")) else settings.dataset
-    settings = dataclasses.replace(
-        settings, dataset=dataset, data_dir=data_dir, split=None, validation=None, limit=None
-    )
+    if dataset is None:
+        dataset = settings.dataset
+        if dataset.startswith(("tfds:", "hf:")):
+            dataset = "images"  # they would download their own images into the folder
+    about = {"task": settings.task, "image_size": settings.image_size}
     with one_line_errors():
-        data = datasets.open_evaluation(
-            settings.dataset, data_dir, settings.class_names, task=settings.task, image_size=settings.image_size
-        )
-    return settings, data
+        data = datasets.open_evaluation(dataset, data_dir, settings.class_names, **about)
+    changes = {"dataset": dataset, "data_dir": data_dir} | dict.fromkeys(("split", "validation", "limit"))
+    return dataclasses.replace(settings, **changes), data
 
 
 def flags_of(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -21,9 +21,7 @@ def fields_of(values: Mapping[str, Any], table: type) -> dict[str, Any]:
     """Returns stored `values` of the fields of the `table`, as their types have them, and checked as flags are.
 
     Other names are left out if they have no value: a newer version of the command stores all of its flags.
-
-    Raises:
-      ValueError: a value has the wrong type or is out of range, or another name has a value.
+    Raises ValueError for one with a value, and for a value that has the wrong type or is out of range.
     """
     hints = typing.get_type_hints(table)
     fields = {}

@@ -24,31 +24,18 @@ from estimator_train.app.cli.conflicts import Rule, flag_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The facts that a field states about its flag.
+    """The facts that a field states about its flag."""
 
-    Attributes:
-      group: heading of the flag in the help.
-      kind: type of the value; None for a flag without one.
-      rules: what the flag excludes, needs or replaces.
-      metavar: how the help names the value, if not as `kind` does.
-      names: what {names} stands for in the help.
-      may_change: whether a resumed run may have another value.
-      plan: name of the line of the plan that says the value, if it is not the field's own; "" if none does.
-      phrase: the part of that line, if it is made of the phrases of several settings.
-      is_of_config: whether it is an argument of RunConfig of the same name.
-      envvar: environment variables that hold a default.
-    """
-
-    group: str
-    kind: click.ParamType | None
-    rules: tuple[Rule, ...] = ()
-    metavar: str | None = None
-    names: Iterable[str] = ()
-    may_change: bool = False
-    plan: str | None = None
-    phrase: str = ""
-    is_of_config: bool = False
-    envvar: tuple[str, ...] | None = None
+    group: str  # heading of the flag in the help
+    kind: click.ParamType | None  # type of the value; None for a flag without one
+    rules: tuple[Rule, ...] = ()  # what the flag excludes, needs or replaces
+    metavar: str | None = None  # how the help names the value, if not as `kind` does
+    names: Iterable[str] = ()  # what {names} stands for in the help
+    may_change: bool = False  # whether a resumed run may have another value
+    plan: str | None = None  # the line of the plan that says the value, if not one of its own name; "" if none does
+    phrase: str = ""  # the part of that line, if it is made of the phrases of several settings
+    is_of_config: bool = False  # whether it is an argument of RunConfig of the same name
+    envvar: tuple[str, ...] | None = None  # environment variables that hold a default
 
 
 def setting(group: str, kind: click.ParamType | None = None, *rules: Rule, default: Any = None, **about: Any) -> Any:

@@ -1,7 +1,5 @@
 """Lets SIGTERM and SIGHUP end a command as Ctrl-C does: with cleanup, one line, and exit code 128 + signal number."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.cli.stored_settings import load_training
-from estimator_train.app.runs.progress import Progress, progress_of
-from estimator_train.app.runs.run_file import newest_step
+from estimator_train.app.runs import run_file
 
 _RATE_TEST_STEPS = 100
+_MOST_STEPS = 2**63 - 1  # the global step is an int64
+
+
+class Progress(NamedTuple):
+    """How far a run has been trained, as run.json says."""
+
+    last_step: int
+    batches_per_step: int
+    examples: int
+    first_step: int  # from which its epochs count; see `CallbacksHook`
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training with all that its flags leave open.
-
-    Attributes:
-      data: the dataset, or None for an input_fn.
-      task: task of this process in a cluster.
-      verbosity: "quiet", "normal" or "verbose".
-      finds_rate: whether it only tries learning rates, and keeps nothing else.
-      sources: what has set facts of the plan that no flag sets, such as an environment variable, by these facts.
-      missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
-    """
+    """A training with all that its flags leave open."""
 
     settings: Settings
     training: Training
-    data: Any
+    data: Any  # the dataset, or None for an input_fn
     model_dir: str
-    task: ClusterTask
-    verbosity: str
-    finds_rate: bool
-    sources: dict[str, str]
-    missing: str | None = None
+    task: ClusterTask  # of this process in a cluster
+    verbosity: str  # "quiet", "normal" or "verbose"
+    finds_rate: bool  # whether it only tries learning rates, and keeps nothing else
+    sources: dict[str, str]  # what has set facts of the plan that no flag sets, such as a variable, by these facts
+    missing: str | None = None  # in a dry run, what is missing of data that is not here; the plan does without it
+    ended_phases: tuple[int, ...] = ()  # global steps at which its first --phases have ended
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether to show only errors and the final result."""
+        return self.verbosity == "quiet"
 
     @property
     def batches_per_step(self) -> int:
@@ -63,13 +70,20 @@ class Run:
             return _RATE_TEST_STEPS
         if self.training.max_steps or not self.data:
             return self.training.max_steps
-        return sum(self.steps_of_parts) if self.settings.phases else self._end_of_epochs()
+        if self.settings.phases:
+            return self.steps_of_parts[-1][-1]
+        return self._end_of_epochs()
 
-    @property
-    def steps_of_parts(self) -> list[int | None]:
-        """Numbers of global steps of the --phases, or of the whole training."""
+    @functools.cached_property
+    def steps_of_parts(self) -> list[tuple[int, int | None]]:
+        """First and last global step of each of the --phases, or of the whole training."""
         phases = self.settings.in_phases()
-        return [phase.epochs * self.steps_per_epoch for _, phase in phases] if phases else [self.last_step]
+        if not phases:
+            return [(0, self.last_step)]
+        ends = [0, *self.ended_phases[: len(phases)]]
+        for _, phase in phases[len(ends) - 1 :]:
+            ends.append(ends[-1] + phase.epochs * self.steps_per_epoch)
+        return list(itertools.pairwise(ends))
 
     def _end_of_epochs(self):
         """Returns the last step of a run that may be resumed on other devices, where a step has more or fewer batches.
@@ -99,7 +113,26 @@ class Run:
     @functools.cached_property
     def _until_now(self) -> tuple[int, Progress | None]:
         """The newest step of a run that is resumed, and its `Progress` if it is known."""
-        step = newest_step(self.model_dir)
+        step = run_file.newest_step(self.model_dir)
         if step == 0:
             return 0, None
-        return step, progress_of(self.model_dir)
+        return step, _progress_of(self.model_dir)
+
+
+def _progress_of(model_dir):
+    """Returns the `Progress` of the run in a directory, or None if there is no run, or run.json does not have it."""
+    path = run_file.path_in(model_dir)
+    if not path.exists():
+        return None
+    stored = run_file.read(path)
+    if not isinstance(stored.get("data"), dict):
+        return None
+    numbers = [stored.get("last_step"), stored.get("batches_per_step"), stored["data"].get("train")]
+    numbers.append(stored.get("first_step", 0))
+    if not all(type(number) is int for number in numbers):
+        return None
+    progress = Progress(*numbers)
+    last_batch = progress.last_step * progress.batches_per_step
+    if min(progress[:3]) < 1 or max(last_batch, abs(progress.first_step)) > _MOST_STEPS:
+        return None
+    return progress

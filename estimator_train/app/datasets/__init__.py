@@ -183,7 +183,7 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
 
 
 def named_by(data_dir: str | os.PathLike[str]) -> str:
-    """Returns the name of the dataset in a directory of class directories: images, or oct2017 if it has its classes.
+    """Returns the name of the dataset in a directory of class directories: images, or oct2017 for its tree.
 
         >>> for name in ("cat", "dog"):
         ...     os.makedirs(f"pets/{name}")

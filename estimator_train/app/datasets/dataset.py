@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from estimator_train._engine.host.html_table import html_table
-from estimator_train.app.datasets.part import Part, UnknownLabelsError
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
+from estimator_train.app.datasets.part import InputFn, Part, UnknownLabelsError
 
 # Defaults for photographs, with the image size of pretrained models.
 PHOTOGRAPHS: Mapping[str, Any] = {"default_model": "mobilenet_v2", "image_size": (224, 224)}
@@ -103,7 +99,7 @@ class Dataset:
         num_epochs: int | None,
         seed: int | None = None,
         **decoding: Any,
-    ) -> Callable[..., tf.data.Dataset]:
+    ) -> InputFn:
         """Returns an input_fn over the training examples, reshuffled each epoch; num_epochs None repeats forever.
 
         Image files take `decoding`, too: cache, fast, resize and orient of `input_fns.image_files`.
@@ -111,9 +107,7 @@ class Dataset:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed, **decoding}
         return self.train.input_fn(image_size, **options)
 
-    def eval_input_fn(
-        self, *, image_size: tuple[int, int], batch_size: int, **decoding: Any
-    ) -> Callable[..., tf.data.Dataset]:
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int, **decoding: Any) -> InputFn:
         """Returns an input_fn over the evaluation examples, once and in order; see `train_input_fn`."""
         return self.eval.input_fn(image_size, batch_size=batch_size, num_epochs=1, **decoding)
 

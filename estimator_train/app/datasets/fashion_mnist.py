@@ -11,14 +11,11 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.npz import ImageArrays
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("clothes, 10 classes", "70,000, 31 MB", "Keras")
 CLASS_NAMES = (
@@ -44,7 +41,7 @@ class LoadedImages(Part):
     def count(self) -> int:
         return self.number
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         return self.load().input_fn(image_size, **options)
 
     def limited(self, limit: int, seed: int) -> LoadedImages:

@@ -7,19 +7,16 @@ import functools
 import importlib.util
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "a folder that Hugging Face datasets saved or can load")
 
@@ -75,7 +72,7 @@ class HfSplit(Part):
     def take(self, rows: Sequence[int]) -> HfSplit:
         return dataclasses.replace(self, rows=self.rows.select(rows), labels=self.labels[rows])
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         import tensorflow as tf
 
         from estimator_train import input_fns
@@ -109,9 +106,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no folder {directory}")
     package = _package("hf")
-    is_saved = any((directory / name).exists() for name in ("dataset_dict.json", "state.json"))
+    load = package.load_dataset
+    if (directory / "dataset_dict.json").exists() or (directory / "state.json").exists():
+        load = package.load_from_disk
     try:
-        splits = package.load_from_disk(str(directory)) if is_saved else package.load_dataset(str(directory))
+        splits = load(str(directory))
     except Exception as error:  # its file readers raise errors of many classes
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"{directory} cannot be loaded ({type(error).__name__}: {reason})") from error

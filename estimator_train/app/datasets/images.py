@@ -6,16 +6,13 @@ import collections
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "a folder of class folders")
 
@@ -35,10 +32,6 @@ class ImageFiles(Part):
     paths: list[str]
     keys: list[str]
 
-    @property
-    def count(self) -> int:
-        return len(self.paths)
-
     def names(self) -> Sequence[str]:
         return self.keys
 
@@ -46,7 +39,7 @@ class ImageFiles(Part):
         paths, keys, labels = ([values[row] for row in rows] for values in (self.paths, self.keys, self.labels))
         return dataclasses.replace(self, paths=paths, keys=keys, labels=labels)
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
         from estimator_train import input_fns
 
@@ -65,7 +58,8 @@ def image_files(
     Args:
       class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
     """
-    indices, above = {name: index for index, name in enumerate(class_names)}, class_directories or {}
+    indices = {name: index for index, name in enumerate(class_names)}
+    above = class_directories or {}
     labels = {path: indices[name] for name, paths in files.items() for path in paths}
     paths = sorted(labels)
     directories = [os.path.dirname(path) for path in paths]
@@ -85,13 +79,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def open_directory(
-    directory: str | os.PathLike[str],
-    *,
-    name: str,
-    default_model: str,
-    image_size: tuple[int, int],
-    default_epochs: int | None = None,
-    class_names: Sequence[str] | None = None,
+    directory: str | os.PathLike[str], *, name: str, class_names: Sequence[str] | None = None, **defaults: Any
 ) -> Dataset:
     """Returns the dataset of `directory`.
 
@@ -103,6 +91,7 @@ def open_directory(
 
     Args:
       class_names: the required classes in the order of their indices; None uses those found, sorted.
+      **defaults: `default_model`, `image_size` and perhaps `default_epochs` of the dataset.
 
     Raises:
       FileNotFoundError, NotADirectoryError: `directory` does not exist, or is not a directory.
@@ -120,9 +109,7 @@ def open_directory(
     return Dataset(
         name=name,
         class_names=names,
-        default_model=default_model,
-        default_epochs=default_epochs,
-        image_size=image_size,
+        **defaults,
         **sides({part: image_files(names, paths, found.class_directories) for part, paths in parts.items()}),
         left_out=left_out,
         other_files=found.other_files,
@@ -131,15 +118,10 @@ def open_directory(
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """Collects what a search finds besides images.
+    """Collects what a search finds besides images."""
 
-    Attributes:
-      other_files: {ending: number of files of other formats}.
-      class_directories: see `image_files`.
-    """
-
-    other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    class_directories: dict[str, str] = dataclasses.field(default_factory=dict)
+    other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by their endings
+    class_directories: dict[str, str] = dataclasses.field(default_factory=dict)  # see `image_files`
 
 
 def counted_endings(others: Mapping[str, int]) -> str | None:

@@ -1,11 +1,10 @@
-"""Reads, names, counts and encodes the labels in a manifest, by task."""
+"""Reads, names and encodes the labels in a manifest, by task."""
 
 from __future__ import annotations
 
-import abc
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,97 +12,67 @@ _BETWEEN_LABELS = "|"
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-class LabelCodec(abc.ABC):
-    """The labels of one task; `least_names` is the smallest number of classes or labels that it can train with."""
+class LabelCodec(NamedTuple):
+    """The labels of one task.
 
-    least_names = 0
+    Attributes:
+      read: returns the label in a cell; raises ValueError with the end of a sentence about its row.
+      names: returns the classes or labels of an example.
+      encode: returns labels in the format of `manifest.ManifestImages`, given the names of all classes or labels.
+      least_names: the smallest number of classes or labels that it can train with.
+    """
 
-    @abc.abstractmethod
-    def read(self, text: str) -> Any:
-        """Returns the label in a cell; raises ValueError with the end of a sentence about its row."""
-
-    @abc.abstractmethod
-    def encode(self, labels: Sequence[Any], names: Sequence[str]) -> np.ndarray:
-        """Returns the labels in the format of `manifest.ManifestImages`."""
-
-    def names(self, label: Any) -> set[str]:
-        """Returns the classes or labels of an example."""
-        return set()
-
-    def group(self, label: Any) -> Any:
-        """Returns the group of a label, encoded or not, which keeps its share when examples are chosen."""
-        return None
-
-    def num_classes(self, names: Sequence[str]) -> int | None:
-        """Returns the length of one-hot labels, or None if encoded labels need no conversion."""
-        return None
-
-    def counts(self, encoded: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-        """Returns the number of examples of each class or label."""
-        return {}
-
-    def moments(self, encoded: np.ndarray, weights: np.ndarray | None) -> tuple[float, float] | None:
-        """Returns the mean and standard deviation of numbers; None for other labels."""
-        return None
+    read: Callable[[str], Any]
+    names: Callable[[Any], set[str]]
+    encode: Callable[[Sequence[Any], Sequence[str]], np.ndarray]
+    least_names: int = 0
 
 
-class _ClassName(LabelCodec):
-    least_names = 2
+def _class_name(text):
+    if not text:
+        raise ValueError("has no label")
+    if _BETWEEN_LABELS in text:
+        raise ValueError(f"has several labels, {text}, which need the task multilabel")
+    return text
 
-    def read(self, text: str) -> str:
-        if not text:
-            raise ValueError("has no label")
-        if _BETWEEN_LABELS in text:
-            raise ValueError(f"has several labels, {text}, which need the task multilabel")
-        return text
 
-    def encode(self, labels: Sequence[str], names: Sequence[str]) -> np.ndarray:
-        indices = {name: index for index, name in enumerate(names)}
-        return np.array([indices[label] for label in labels], np.int64)
+def _label_set(text):
+    return frozenset(filter(None, map(str.strip, text.split(_BETWEEN_LABELS))))
 
-    def names(self, label: str) -> set[str]:
-        return {label}
 
-    def group(self, label: Any) -> Any:
+def _number(text):
+    return read_number(text, "label")
+
+
+def _class_indices(labels, names):
+    indices = {name: index for index, name in enumerate(names)}
+    return np.array([indices[label] for label in labels], np.int64)
+
+
+def _label_flags(labels, names):
+    return np.array([[name in label for name in names] for label in labels], np.float32)
+
+
+def _column(labels, names):
+    return np.array([[label] for label in labels], np.float32)
+
+
+CODECS = {  # by models.TASKS
+    "classification": LabelCodec(_class_name, lambda label: {label}, _class_indices, least_names=2),
+    "multilabel": LabelCodec(_label_set, set, _label_flags, least_names=1),
+    "regression": LabelCodec(_number, lambda label: set(), _column),
+}
+
+
+def class_of(label: Any) -> str | int | None:
+    """Returns the class of an example, encoded or not, which keeps its share when examples are chosen.
+
+    >>> class_of("cat"), class_of(frozenset({"cat", "dog"})), class_of(0.5)
+    ('cat', None, None)
+    """
+    if isinstance(label, (str, int)):
         return label
-
-    def num_classes(self, names: Sequence[str]) -> int:
-        return len(names)
-
-    def counts(self, encoded: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-        return dict(zip(names, np.bincount(encoded, minlength=len(names)).tolist(), strict=True))
-
-
-class _LabelSet(LabelCodec):
-    least_names = 1
-
-    def read(self, text: str) -> frozenset[str]:
-        return frozenset(filter(None, map(str.strip, text.split(_BETWEEN_LABELS))))
-
-    def encode(self, labels: Sequence[frozenset[str]], names: Sequence[str]) -> np.ndarray:
-        return np.array([[name in label for name in names] for label in labels], np.float32)
-
-    def names(self, label: frozenset[str]) -> set[str]:
-        return set(label)
-
-    def counts(self, encoded: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-        return dict(zip(names, encoded.sum(axis=0).astype(int).tolist(), strict=True))
-
-
-class _Number(LabelCodec):
-    def read(self, text: str) -> float:
-        return read_number(text, "label")
-
-    def encode(self, labels: Sequence[float], names: Sequence[str]) -> np.ndarray:
-        return np.array([[label] for label in labels], np.float32)
-
-    def moments(self, encoded: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
-        mean = float(np.average(encoded[:, 0], weights=weights))
-        variance = float(np.average((encoded[:, 0] - mean) ** 2, weights=weights))
-        return mean, math.sqrt(variance) or 1.0
-
-
-CODECS = {"classification": _ClassName(), "multilabel": _LabelSet(), "regression": _Number()}  # by models.TASKS
+    return None
 
 
 def read_number(text: str, column: str) -> float:

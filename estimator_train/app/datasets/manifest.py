@@ -7,21 +7,19 @@ import csv
 import dataclasses
 import hashlib
 import io
+import math
 import os
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
-from estimator_train.app.datasets.label_codecs import CODECS, LabelCodec, is_number, read_number
-from estimator_train.app.datasets.part import held_out
+from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
+from estimator_train.app.datasets.part import InputFn, held_out
 from estimator_train.app.models import TASKS
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
@@ -48,18 +46,28 @@ class ManifestImages(ImageFiles):
     """
 
     labels: np.ndarray
-    weights: np.ndarray | None
-    codec: LabelCodec
+    weights: np.ndarray | None = None
 
     def groups(self) -> list[Hashable]:
-        return [self.codec.group(label) for label in self.labels.tolist()]
+        return [class_of(label) for label in self.labels.tolist()]
 
     def counts(self) -> dict[str, int]:
         """Returns {class or label: number of images with it}, empty for regression."""
-        return self.codec.counts(self.labels, self.class_names)
+        if not self.class_names:
+            return {}
+        if self.labels.ndim == 1:
+            numbers = np.bincount(self.labels, minlength=len(self.class_names))
+        else:
+            numbers = self.labels.sum(axis=0).astype(int)
+        return dict(zip(self.class_names, numbers.tolist(), strict=True))
 
     def moments(self) -> tuple[float, float] | None:
-        return self.codec.moments(self.labels, self.weights)
+        if self.class_names:
+            return None
+        numbers = self.labels[:, 0]
+        mean = float(np.average(numbers, weights=self.weights))
+        variance = float(np.average((numbers - mean) ** 2, weights=self.weights))
+        return mean, math.sqrt(variance) or 1.0  # a deviation of 0 would divide by 0
 
     def take(self, rows: Sequence[int]) -> ManifestImages:
         paths, keys = ([values[row] for row in rows] for values in (self.paths, self.keys))
@@ -80,10 +88,12 @@ class ManifestImages(ImageFiles):
                 raise ValueError(f"label {name} has too few training images to hold out {share:g} of them")
         return kept, dataclasses.replace(held, weights=None)
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train import input_fns
 
-        num_classes = self.codec.num_classes(self.class_names)
+        num_classes = None
+        if self.labels.ndim == 1:
+            num_classes = len(self.class_names)
         return input_fns.labelled_images(
             self.paths, self.labels, image_size, num_classes=num_classes, sample_weight=self.weights, **options
         )
@@ -172,8 +182,6 @@ def _part(rows, codec, class_names):
         paths=[row.path for row in rows],
         keys=[row.key for row in rows],
         labels=codec.encode([row.label for row in rows], class_names),
-        weights=None,
-        codec=codec,
     )
 
 
@@ -248,7 +256,7 @@ def _by_part(file, rows, codec):
         groups = {}
         for numbers in _by_image([row.path for row in rows]).values():
             image = [rows[number] for number in numbers]
-            groups.setdefault(codec.group(image[0].label), []).append(image)
+            groups.setdefault(class_of(image[0].label), []).append(image)
         chosen = {row for images in groups.values() for image in _a_fifth(images, codec) for row in image}
         parts = {"train": [row for row in rows if row not in chosen], "test": [row for row in rows if row in chosen]}
     else:

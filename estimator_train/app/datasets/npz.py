@@ -10,21 +10,19 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.datasets.dataset import About, Dataset
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.dataset import About, Dataset, sides
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
 
+_SIDES = ("train", "test")
 _MOST_CLASSES = 100_000  # each has an output of the model
 _WHITE = 1.01  # resizing may overshoot 1
 _MOST_TIMES = 1100  # by which deflate makes data smaller, at most
@@ -40,13 +38,16 @@ class ImageArrays(Part):
     def take(self, rows: Sequence[int]) -> ImageArrays:
         return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
-        images = self.images if self.images.ndim == 4 else self.images[..., np.newaxis]
-        to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
-        return MappedBatches(input_fns.arrays(images, self.labels, **options), to_input)
+        images = self.images
+        if images.ndim == 3:
+            images = images[..., np.newaxis]
+        batches, num_classes = input_fns.arrays(images, self.labels, **options), len(self.class_names)
+        to_input = functools.partial(as_model_input, image_size=image_size, num_classes=num_classes)
+        return MappedBatches(batches, to_input)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -71,27 +72,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     arrays = _read(path)
-    for side in ("train", "test"):
+    for side in _SIDES:
         _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
-    class_names = _class_names(path, arrays)
-    height, width = arrays["x_train"].shape[1:3]
-    train, test = (
-        ImageArrays(
-            class_names=class_names,
-            images=arrays[f"x_{side}"],
-            labels=arrays[f"y_{side}"].astype(np.int64),  # tf.one_hot takes no uint64
-        )
-        for side in ("train", "test")
-    )
-    return Dataset(
-        name="npz",
-        class_names=class_names,
-        default_model="small_cnn",
-        default_epochs=5,
-        image_size=(height, width),
-        train=train,
-        eval=test,
-    )
+    class_names, parts = _class_names(path, arrays), {}
+    for side in _SIDES:
+        labels = arrays[f"y_{side}"].astype(np.int64)  # tf.one_hot takes no uint64
+        parts[side] = ImageArrays(class_names=class_names, images=arrays[f"x_{side}"], labels=labels)
+    defaults = {"default_model": "small_cnn", "default_epochs": 5, "image_size": arrays["x_train"].shape[1:3]}
+    return Dataset(name="npz", class_names=class_names, **defaults, **sides(parts))
 
 
 def _class_names(path, arrays):
@@ -109,7 +97,7 @@ def _class_names(path, arrays):
 
 
 def _read(path):
-    names = ("x_train", "y_train", "x_test", "y_test")
+    names = [f"{array}_{side}" for side in _SIDES for array in "xy"]
     try:
         with path.open("rb") as opened, np.load(opened) as file:
             there = [name for name in (*names, "class_names") if name in file]
@@ -137,11 +125,12 @@ def _check_member(archive, name):
     if len(members) != 1:
         raise ValueError(f"it has {len(members)} arrays {name}")
     with archive.open(members[0]) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = np.lib.format.read_array_header_2_0
+        if np.lib.format.read_magic(file) == (1, 0):
+            read = np.lib.format.read_array_header_1_0
         shape, _, dtype = read(file)
-    claimed, packed = math.prod(shape) * dtype.itemsize, members[0].compress_size
-    if claimed > members[0].file_size or members[0].file_size > _MOST_TIMES * (packed + 1):
+    size, packed = members[0].file_size, members[0].compress_size
+    if math.prod(shape) * dtype.itemsize > size or size > _MOST_TIMES * (packed + 1):
         raise ValueError(f"{name} claims the shape {shape} of {dtype}, but has {packed} bytes")
 
 

@@ -94,12 +94,15 @@ def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
 
 
 def is_in(directory: Path | RemotePath) -> bool:
-    """Returns whether a directory holds an extracted tree of these four classes and no others."""
+    """Returns whether a directory holds the extracted tree: train, with these four classes and no others.
+
+    The four directories alone may be somebody's own scans.
+    """
     # To look below a remote one takes a request for each file.
     tree = directory if isinstance(directory, RemotePath) else _tree(directory)
     if tree is None:
         return False
-    return [each.name for each in subdirectories(tree / "train") or subdirectories(tree)] == [*CLASS_NAMES]
+    return [each.name for each in subdirectories(tree / "train")] == [*CLASS_NAMES]
 
 
 def _home():

@@ -6,12 +6,18 @@ import collections
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import tensorflow as tf
     from typing_extensions import Self  # of mypy; typing has it from Python 3.11 on
+
+
+class InputFn(Protocol):
+    """A function that returns a `tf.data.Dataset`, given those of an Estimator's arguments that it asks for."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tf.data.Dataset: ...
 
 
 class UnknownLabelsError(Exception):
@@ -37,7 +43,7 @@ class Part:
         """Number of examples."""
         return len(self.labels)
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         """Returns an input_fn over the examples, with the elements of `dataset.Dataset`.
 
         `options` are batch_size, num_epochs, shuffle and seed of `input_fns.arrays`.

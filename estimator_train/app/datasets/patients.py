@@ -45,7 +45,12 @@ def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
     """
     chosen = _held_out(data, share)
     rows = [row for row, path in enumerate(data.train.paths) if patient_of(path) in chosen]
-    return _checked(data.holding_out(rows))
+    split = data.holding_out(rows)
+    by_side = split.class_counts() or {}
+    for class_name in data.class_names:
+        if not all(counts[class_name] for counts in by_side.values()):
+            raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
+    return split
 
 
 def split_by_patient(data: Dataset) -> Dataset:
@@ -78,10 +83,3 @@ def _held_out(data, share):
             chosen.add(patient)
             number += images[patient]
     return chosen
-
-
-def _checked(split):
-    for class_name in split.class_names:
-        if not all(counts[class_name] for counts in split.class_counts().values()):
-            raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
-    return split

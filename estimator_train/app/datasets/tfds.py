@@ -8,14 +8,10 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "TensorFlow Datasets")
 
@@ -48,8 +44,9 @@ class Named:
             )
         image, label = features
         builder = self._prepared(data_dir)
-        names = ["train", *(split for split in ("test", "validation") if split in builder.info.splits)]
-        if len(names) == 1:
+        held_out = [split for split in ("test", "validation") if split in builder.info.splits]
+        names = ["train", *held_out]
+        if not held_out:
             names = ["train[:80%]", "train[80%:]"]
         class_names = tuple(label.names)
         parts = {name: TfdsSplit(class_names=class_names, builder=builder, name=name) for name in names}
@@ -96,7 +93,7 @@ class TfdsSplit(Part):
         before, after = (dataclasses.replace(self, name=name) for name in names)
         return before, after
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):

@@ -6,15 +6,11 @@ import dataclasses
 import os
 import re
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
-from estimator_train.app.datasets.part import Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "files train*, test* and labels.txt")
 
@@ -30,7 +26,7 @@ class Records(Part):
     def count(self) -> int:
         return self.number
 
-    def input_fn(self, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+    def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         import tensorflow as tf
 
         from estimator_train.app.datasets.pipeline import ExampleBatches

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tabulate
 
+_SHOWN = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC AUC"}
 _NAME = 27  # the columns of the longest class name; longer ones are cut
 
 
@@ -65,14 +66,14 @@ def macro_averages(classes: Mapping[str, ClassMetrics]) -> dict[str, Any]:
 
 def class_table(header: str, classes: Mapping[str, ClassMetrics], result: Any) -> str:
     """Formats the metrics of the classes, and their averages in `result`, in at most 80 columns of a terminal."""
-    rows = [
-        [shortened(name), *map(digits, (each.precision, each.recall, each.f1, each.roc_auc)), each.support]
-        for name, each in classes.items()
-    ]
-    macro = map(digits, (result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc))
-    rows += [tabulate.SEPARATING_LINE, ["macro average", *macro, result.examples]]
-    headers = [header, "precision", "recall", "F1", "ROC AUC", "support"]
+    rows = [[shortened(name), *_shown(each), each.support] for name, each in classes.items()]
+    rows += [tabulate.SEPARATING_LINE, ["macro average", *_shown(result, "macro_"), result.examples]]
+    headers = [header, *_SHOWN.values(), "support"]
     return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", *["right"] * 5])
+
+
+def _shown(values, prefix=""):
+    return [digits(getattr(values, prefix + name)) for name in _SHOWN]
 
 
 def digits(value: float | None) -> str:

@@ -97,8 +97,7 @@ def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Cla
         confusion_matrix=metrics.confusion_matrix(labels, predicted, labels=indices).tolist(),
         balanced_accuracy=float(np.mean([each.recall for each in classes.values() if each.support])),
         cohen_kappa=_cohen_kappa(labels, predicted),
-        calibration_error=calibration
-        and sum(count / len(labels) * abs(confidence - share) for confidence, share, count in calibration),
+        calibration_error=_calibration_error(calibration),
         calibration=calibration,
     )
 
@@ -157,13 +156,12 @@ def table(result: Classification) -> str:
     names = [shortened(name) for name in result.classes]
     low, high = result.accuracy_interval
     accuracy = f"accuracy {result.accuracy:.4f}, 95 % Wilson interval {low:.4f} to {high:.4f}"
-    balanced, kappa = digits(result.balanced_accuracy), digits(result.cohen_kappa)
-    area, error = digits(result.macro_pr_auc), digits(result.calibration_error)
+    kappa, error = digits(result.cohen_kappa), digits(result.calibration_error)
     matrix = _matrix(names, result.confusion_matrix) or _mistakes(names, result.confusion_matrix)
     numbers = [
         f"{accuracy}, of {result.examples} examples",
-        f"balanced accuracy {balanced}, Cohen's kappa {kappa}",
-        f"macro average of PR AUC {area}, calibration error {error}",
+        f"balanced accuracy {digits(result.balanced_accuracy)}, Cohen's kappa {kappa}",
+        f"macro average of PR AUC {digits(result.macro_pr_auc)}, calibration error {error}",
     ]
     return "\n\n".join([class_table("class", result.classes, result), matrix, "\n".join(numbers)])
 
@@ -206,6 +204,13 @@ def _calibration(confidences, is_right):
     used = np.flatnonzero(counts)
     means, shares = (np.bincount(bins, values)[used] / counts[used] for values in (confidences, is_right))
     return list(zip(means.tolist(), shares.tolist(), counts[used].tolist(), strict=True))
+
+
+def _calibration_error(calibration):
+    if calibration is None:
+        return None
+    examples = sum(count for *_, count in calibration)
+    return sum(count / examples * abs(confidence - share) for confidence, share, count in calibration)
 
 
 def _matrix(names, matrix):

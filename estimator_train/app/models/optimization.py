@@ -14,6 +14,14 @@ OPTIMIZERS = {
         *("Ftrl", "Lion", "Nadam", "RMSprop", "SGD"),
     )
 }
+_POSITIVE = (lambda value: 0 < value < math.inf, "be positive")
+_NOT_NEGATIVE = (lambda value: 0 <= value < math.inf, "not be negative")
+_BELOW_1 = (lambda value: 0 <= value < 1, "be at least 0 and less than 1")
+_RANGES = (
+    dict.fromkeys(("learning_rate", "clip_norm", "learning_rate_factor"), _POSITIVE)
+    | dict.fromkeys(("warmup_steps", "weight_decay"), _NOT_NEGATIVE)
+    | dict.fromkeys(("momentum", "ema", "label_smoothing"), _BELOW_1)
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,18 +73,10 @@ class Optimization:
             raise ValueError(f"there is no optimizer {self.optimizer!r}; pass one of {', '.join(OPTIMIZERS)}")
         if self.schedule is not None and self.schedule not in SCHEDULES:
             raise ValueError(f"there is no schedule {self.schedule!r}; pass one of {', '.join(SCHEDULES)}")
-        for name in ("learning_rate", "clip_norm", "learning_rate_factor"):
+        for name, (is_right, right) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{name} must be positive, got {value!r}")
-        for name in ("warmup_steps", "weight_decay"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name} must not be negative, got {value!r}")
-        for name in ("momentum", "ema", "label_smoothing"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}")
+            if value is not None and not is_right(value):
+                raise ValueError(f"{name} must {right}, got {value!r}")
 
     def check_steps(self, steps: int | None) -> None:
         """Raises ValueError if the schedule does not fit `steps`, the step at which training ends."""

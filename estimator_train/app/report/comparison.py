@@ -13,12 +13,20 @@ from scipy import stats
 
 from estimator_train._engine.host.html_table import html_table
 from estimator_train.app.metrics.class_metrics import digits, shortened
+from estimator_train.app.runs.parsed_json import NUMBER
 from estimator_train.app.runs.predictions_file import Prediction
 
 _DRAWN = 10_000  # samples of a bootstrap
 _WIDTH = 24  # columns of a value on a terminal
 _SIGNIFICANT = 0.05  # the p-value below which a run is better or worse
-_METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
+COSTS = ".4g"  # the format of seconds and rates, in `with_differences`
+_METRICS = {
+    "accuracy": "accuracy",
+    "macro F1": "macro_f1",
+    "ROC AUC": "macro_roc_auc",
+    "PR AUC": "macro_pr_auc",
+    "Cohen's kappa": "cohen_kappa",
+}
 _CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
 
 
@@ -45,7 +53,7 @@ class Run(NamedTuple):
         return f"<run {self.name}>"
 
     def _repr_html_(self) -> str:
-        metrics = {name: values[0] for name, values in numbers([self]).items()}
+        metrics = {name: text for name, (text,) in with_differences(numbers([self])).items()}
         return html_table(self.name, metrics | {name: _text(value) for name, value in self.facts.items() if value})
 
     @property
@@ -131,41 +139,37 @@ def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
     return {name: texts for name, texts in values.items() if len(set(texts)) > 1}
 
 
-def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Returns {name: list of each run's value} of the metrics of their last evaluations."""
-    evaluations = [run.evaluation or {"checkpoint": "n/a", "metrics": {}} for run in runs]
-    rows = {"checkpoint": [str(evaluation["checkpoint"]) for evaluation in evaluations]}
+def numbers(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """Returns {name: list of each run's value, or None} of the metrics of their last evaluations."""
+    evaluations: list[Mapping[str, Any]] = [run.evaluation or {"metrics": {}} for run in runs]
+    rows = {"checkpoint": [evaluation.get("checkpoint") for evaluation in evaluations]}
     metrics = [evaluation["metrics"] for evaluation in evaluations]
     for label, name in _METRICS.items():
-        values = [{**own, **(run.classes or {})}.get(name) for own, run in zip(metrics, runs, strict=True)]
-        rows[label] = list(map(digits, values))
+        rows[label] = [{**own, **(run.classes or {})}.get(name) for own, run in zip(metrics, runs, strict=True)]
     for name in dict.fromkeys(name for values in metrics for name in values):
         values = [each.get(name) for each in metrics]
         if name not in (*_METRICS, *_METRICS.values()) and not any(isinstance(value, list) for value in values):
-            rows[name] = list(map(digits, values))
-    return {name: texts for name, texts in rows.items() if set(texts) != {"n/a"}}
+            rows[name] = values
+    return {name: values for name, values in rows.items() if any(value is not None for value in values)}
 
 
-def costs(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Returns {name: list of each run's value} of what the runs need: weights, and seconds.
+def costs(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """Returns {name: list of each run's value, or None} of what the runs need: weights, and seconds.
 
     >>> costs([Run("a", {}, None, {}, None, {"weights": 1234567}), Run("b", {}, None, {}, None)])
-    {'weights': ['1,234,567', 'n/a']}
+    {'weights': [1234567, None]}
     """
     names = dict.fromkeys(name for run in runs for name in run.costs)
-    return {name: [_number(run.costs.get(name)) for run in runs] for name in names}
+    return {name: [run.costs.get(name) for run in runs] for name in names}
 
 
-def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
-    """Returns {class: {metric: list of each run's value}}; empty if a run has no metrics per class."""
+def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[Any]]]:
+    """Returns {class: {metric: list of each run's value, or None}}; empty if a run has no metrics per class."""
     if not all(run.classes for run in runs):
         return {}
     tables = [run.classes["classes"] for run in runs if run.classes]
     return {
-        name: {
-            label: [digits(classes.get(name, {}).get(key)) for classes in tables]
-            for label, key in _CLASS_METRICS.items()
-        }
+        name: {label: [classes.get(name, {}).get(key) for classes in tables] for label, key in _CLASS_METRICS.items()}
         for name in tables[0]
     }
 
@@ -195,8 +199,9 @@ def table(runs: Sequence[Run]) -> str:
     """Formats the comparison of runs for a terminal."""
     names = [_end_of(run.name) for run in runs]
     f1 = {name: values["F1"] for name, values in class_numbers(runs).items()}
-    measured = {"last evaluation": numbers(runs), "cost": costs(runs), "F1": f1}
-    texts = [_table(head, columns(names), with_differences(rows)) for head, rows in measured.items() if rows]
+    measured = {"last evaluation": with_differences(numbers(runs)), "cost": with_differences(costs(runs), COSTS)}
+    measured["F1"] = with_differences(f1)
+    texts = [_table(head, columns(names), rows) for head, rows in measured.items() if rows]
     if facts := differing_facts(runs):
         texts.append(_table("setting", names, facts))
     changed = changes(runs)
@@ -209,20 +214,37 @@ def columns(names: Sequence[str]) -> list[str]:
     return [*names, "difference"] if len(names) == 2 else [*names]
 
 
-def with_differences(rows: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Returns the rows of a table of two runs with a third column, how much higher the second run's number is.
+def with_differences(rows: Mapping[str, list[Any]], form: str = ".4f") -> dict[str, list[str]]:
+    """Returns the rows of a table as texts; of two runs with a third column, how much higher the second's number is.
 
-    >>> with_differences({"loss": ["0.5000", "0.4000"], "weights": ["1,024", "2,048"], "checkpoint": ["a", "b"]})
-    {'loss': ['0.5000', '0.4000', '-0.1'], 'weights': ['1,024', '2,048', '+1,024'], 'checkpoint': ['a', 'b', '']}
+    `form` is the format of numbers that are not whole.
+
+    >>> with_differences({"loss": [0.12344, 0.12336], "weights": [1024, 2048], "checkpoint": ["a", None]})
+    {'loss': ['0.1234', '0.1234', '-0.0001'], 'weights': ['1,024', '2,048', '+1,024'], 'checkpoint': ['a', 'n/a', '']}
     """
-    return {name: [*texts, _difference(*texts)] if len(texts) == 2 else texts for name, texts in rows.items()}
+    texts = {}
+    for name, values in rows.items():
+        texts[name] = [_shown(value, form) for value in values]
+        if len(values) == 2:
+            first, second = values
+            texts[name].append(_difference(first, second, form))
+    return texts
 
 
-def _difference(first, second):
-    try:
-        return f"{float(second.replace(',', '')) - float(first.replace(',', '')):+,.4g}"
-    except ValueError:  # a name, or n/a
-        return ""
+def _difference(first, second, form):
+    if isinstance(first, NUMBER) and isinstance(second, NUMBER):
+        return _shown(second - first, form, sign="+")
+    return ""
+
+
+def _shown(value, form, sign=""):
+    if value is None:
+        return "n/a"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        form = ","
+    return f"{value:{sign}{form}}"
 
 
 def _data(facts):
@@ -251,19 +273,17 @@ def _end_of(name):
     return name if len(name) <= _WIDTH else f"...{name[3 - _WIDTH :]}"
 
 
-def _number(value):
-    if value is None:
-        return "n/a"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-
-
 def _p(value):
     return "below 0.0001" if value < 0.0001 else digits(value)
 
 
 def _text(value):
-    if value is None:
+    if value is None or value == []:
         return "none"
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and all(isinstance(each, int) for each in value):
+        return "x".join(map(str, value))
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return json.dumps(value)

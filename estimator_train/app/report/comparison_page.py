@@ -10,7 +10,7 @@ from PIL import Image
 from estimator_train._engine.host.files import write_whole
 from estimator_train.app.report import comparison, plots
 from estimator_train.app.report.comparison import Run
-from estimator_train.app.report.page import draw_figure, template
+from estimator_train.app.report.page import Figure, template
 
 _PICTURED = 12  # examples per list that are shown with their images
 _SHOWN = 200  # examples per list
@@ -33,7 +33,7 @@ def write_comparison(
         columns=comparison.columns([run.name for run in runs]),
         numbers=comparison.with_differences(comparison.numbers(runs)),
         classes={name: comparison.with_differences(rows) for name, rows in comparison.class_numbers(runs).items()},
-        costs=comparison.with_differences(comparison.costs(runs)),
+        costs=comparison.with_differences(comparison.costs(runs), comparison.COSTS),
         facts=comparison.differing_facts(runs),
         changes=comparison.changes(runs),
         figures=_figures(runs),
@@ -54,5 +54,5 @@ def _figures(runs):
             continue
         ends = [f"{run} ends at {list(points.values())[-1]:.4g}" for run, points in known.items()]
         alt = f"{name} over the global steps: {', '.join(ends)}."
-        figures.append(draw_figure(name, alt, plots.compared_curves, name, known))
+        figures.append(Figure(name, alt, plots.compared_curves(name, known)))
     return figures

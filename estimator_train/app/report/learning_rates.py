@@ -18,7 +18,7 @@ from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
 from estimator_train.app.models.optimization import TESTED_RATES
-from estimator_train.app.report.plots import LIGHT
+from estimator_train.app.report.plots import EVALUATION, FAINT, TRAINING
 from estimator_train.hooks import SessionRunHook
 from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.run_config import RunConfig
@@ -121,22 +121,22 @@ def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
     """Writes a PNG of loss over learning rate, with the moving average, where it was lowest, and the suggestion."""
     figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
     axes = figure.subplots()
-    axes.plot(test.rates, test.losses, color=LIGHT.training, alpha=0.35)
-    axes.plot(test.rates, test.averages, color=LIGHT.training, label="average of the loss")
+    axes.plot(test.rates, test.losses, color=TRAINING, alpha=0.35)
+    axes.plot(test.rates, test.averages, color=TRAINING, label="average of the loss")
     best = test.averages.index(min(test.averages))
     axes.scatter(
         test.rates[best],
         test.averages[best],
-        color=LIGHT.evaluation,
+        color=EVALUATION,
         label=f"lowest at {test.rates[best]:.1e}",
         zorder=3,
     )
-    axes.axvline(test.suggestion, color=LIGHT.evaluation, linestyle=":", label=f"suggestion {test.suggestion:.1e}")
+    axes.axvline(test.suggestion, color=EVALUATION, linestyle=":", label=f"suggestion {test.suggestion:.1e}")
     low, first = min(test.losses), test.averages[0]
     top = first + abs(first) / 2  # losses that diverge would flatten the curve
     axes.set(xlabel="learning rate", ylabel="loss", xscale="log", ylim=(low - (top - low) / 20, top))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.legend(frameon=False)
     file = io.BytesIO()
     figure.savefig(file, format="png")

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jinja2
@@ -19,12 +19,11 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
-from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.report import plots
-from estimator_train.app.runs.evaluations import curve_of, result_of
+from estimator_train.app.runs.evaluations import curve_of
 from estimator_train.app.runs.stored_run import StoredRun
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
@@ -88,10 +87,9 @@ def write_report(
       ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
     run = StoredRun(model_dir)
-    evaluations, scaling = run.evaluations, run.scaling  # read once, because reading warns of damage
-    last = last or result_of(evaluations)
+    last = last or run.result
     classes = last and last.get("classification")
-    figures = _figures(run, evaluations, scaling, classes, numbers)
+    figures = _figures(run, classes, numbers)
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
         title=_title(run.settings, last or {}),
@@ -103,7 +101,7 @@ def write_report(
         regression=last and last.get("regression"),
         timing=run.timing,
         figures=figures,
-        scaling=scaling,
+        scaling=run.scaling,
         mistakes=mistakes,
         note=note,
         augmented=augmented,
@@ -111,7 +109,8 @@ def write_report(
     directory = as_path(model_dir, "report")
     directory.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
-        write_whole(directory / f"{figure.name}.png", figure.light)
+        file_name = re.sub(r"\W+", "_", figure.name)
+        write_whole(directory / f"{file_name}.png", figure.png)
     write_whole(directory / "report.html", page)
     return ReportPath(directory / "report.html")
 
@@ -139,61 +138,47 @@ def _title(settings, last):
 
 
 class Figure(NamedTuple):
-    """A plot in the colors of both themes."""
+    """A plot of a page."""
 
     name: str
     alt: str
-    light: bytes  # PNG
-    dark: bytes
+    png: bytes
 
 
-def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -> Figure:
-    """Draws the values in both themes with `plot`, a function of `plots`, and returns the `Figure`."""
-    light, dark = (plot(theme, *values) for theme in (plots.LIGHT, plots.DARK))
-    return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
-
-
-def _figures(run, evaluations, scaling, classes, numbers):
+def _figures(run, classes, numbers):
     """Returns {section of the page: its figures}."""
-    training = _of_training(run)
+    training = _by_name(run.summaries)
     return {
-        "metrics": _metrics(run, training, evaluations),
+        "metrics": _metrics(run),
         "rates": _learning_rate(training) + _throughput(training),
-        "scaling": _scaling(scaling),
+        "scaling": _scaling(run.scaling),
         "classes": _confusion(classes) + _reliability(classes),
         "numbers": _numbers(numbers),
     }
 
 
-def _metrics(run, training, evaluations):
+def _metrics(run):
     """Draws a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
     monitored, _, _ = str(run.training.get("monitor") or "").rpartition(":")
-    computed = {name for entry in evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
-    hidden = computed - {"accuracy", monitored, *training}
+    computed = {name for entry in run.evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
+    hidden = computed - {"accuracy", monitored}
     phase_ends, best_step = run.phase_ends, run.best_step
     figures = []
-    for name, sides in _sides(training, evaluations).items():
-        if name in hidden:
+    for name, sides in curves_of(run).items():
+        if name in hidden and not sides["training"]:
             continue
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
         alt = f"{name} over the global steps: {', '.join(ends)}."
         if best_step in sides["evaluation"]:
             alt += f" The best checkpoint is at {best_step}."
-        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values(), phase_ends, best_step))
+        figures.append(Figure(name, alt, plots.curves(name, *sides.values(), phase_ends, best_step)))
     return figures
 
 
 def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
     """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, with the loss first."""
-    return _sides(_of_training(run), run.evaluations)
-
-
-def _of_training(run):
-    return _by_name(read_eval_metrics(f"{run.model_dir}/events.out.tfevents.*"))
-
-
-def _sides(training, evaluations):
-    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in curve_of(evaluations)})
+    training = _by_name(run.summaries)
+    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in curve_of(run.evaluations)})
     names = [name for name in dict.fromkeys(["loss", *training, *evaluated]) if name not in _RATES]
     sides = {name: {"training": training.get(name, {}), "evaluation": evaluated.get(name, {})} for name in names}
     return {name: both for name, both in sides.items() if any(both.values())}
@@ -204,7 +189,7 @@ def _learning_rate(training):
     if not rates:
         return []
     alt = f"The learning rate over the global steps, ending at {list(rates.values())[-1]:.4g}."
-    return [draw_figure("learning_rate", alt, plots.learning_rate, rates)]
+    return [Figure("learning_rate", alt, plots.learning_rate(rates))]
 
 
 def _throughput(training):
@@ -213,7 +198,7 @@ def _throughput(training):
         return []
     mean = sum(examples.values()) / len(examples)
     alt = f"Examples per second over the global steps, {mean:.4g} on average, and the share of time waiting for input."
-    return [draw_figure("throughput", alt, plots.throughput, examples, waits)]
+    return [Figure("throughput", alt, plots.throughput(examples, waits))]
 
 
 def _scaling(rows):
@@ -221,7 +206,7 @@ def _scaling(rows):
         return []
     last = rows[-1]
     alt = f"Examples per second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
-    return [draw_figure("scaling", alt, plots.scaling, rows)]
+    return [Figure("scaling", alt, plots.scaling(rows))]
 
 
 def _confusion(classes):
@@ -230,7 +215,7 @@ def _confusion(classes):
     matrix = classes["confusion_matrix"]
     right = sum(matrix[index][index] for index in range(len(matrix)))
     alt = f"Confusion matrix: {right} of {classes['examples']} examples are on the diagonal, predicted correctly."
-    return [draw_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
+    return [Figure("confusion_matrix", alt, plots.confusion_matrix(list(classes["classes"]), matrix))]
 
 
 def _numbers(numbers):
@@ -238,14 +223,14 @@ def _numbers(numbers):
         return []
     labels, predictions = numbers
     alt = f"Predicted versus true values of {len(labels)} examples; they are equal on the line."
-    return [draw_figure("predictions", alt, plots.scatter, labels, predictions)]
+    return [Figure("predictions", alt, plots.scatter(labels, predictions))]
 
 
 def _reliability(classes):
     if not classes or not classes["calibration"]:
         return []
     alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
-    return [draw_figure("reliability", alt, plots.reliability, classes["calibration"])]
+    return [Figure("reliability", alt, plots.reliability(classes["calibration"]))]
 
 
 def _by_name(by_step):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -21,18 +20,9 @@ _SMOOTHING = 0.8  # weight of earlier values
 _WORTH_SMOOTHING = 20  # fewer values are not smoothed
 
 
-class Theme(NamedTuple):
-    """The colors of plots, which match the page that shows them."""
-
-    paper: str
-    ink: str
-    faint: str
-    training: str
-    evaluation: str
-
-
-LIGHT = Theme(paper="#ffffff", ink="#24292f", faint="#d8dde3", training="#2468b4", evaluation="#c4560f")
-DARK = Theme(paper="#16191d", ink="#d9dee4", faint="#3a4149", training="#6cabf0", evaluation="#f2995c")
+# The colors of a light page, which inverts plots where it is dark.
+PAPER, INK, FAINT = "#ffffff", "#24292f", "#d8dde3"
+TRAINING, EVALUATION = "#2468b4", "#c4560f"
 
 
 def literal(text):
@@ -40,30 +30,30 @@ def literal(text):
     return text.replace("$", r"\$")
 
 
-def curves(theme, name, training, evaluation, phase_ends=(), best_step=None):
+def curves(name, training, evaluation, phase_ends=(), best_step=None):
     """Plots a metric over the steps, given as {step: value} for training, which is smoothed, and for evaluation.
 
     Dotted lines separate the phases of fine-tuning, and a star marks the evaluation of the best checkpoint.
     """
-    with _figure(theme, height=2.7) as figure:
+    with _figure(height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
         for step in phase_ends:
-            axes.axvline(step, color=theme.ink, linestyle=":", linewidth=1)
+            axes.axvline(step, color=INK, linestyle=":", linewidth=1)
         if training:
-            _plot_smoothed(axes, training, theme.training, "training")
+            _plot_smoothed(axes, training, TRAINING, "training")
         if evaluation:
-            _plot(axes, evaluation, theme.evaluation, marker="o", label="evaluation")
+            _plot(axes, evaluation, EVALUATION, marker="o", label="evaluation")
         if best_step in evaluation:
-            place = {"color": theme.evaluation, "markeredgecolor": theme.ink, "zorder": 3, "linestyle": "none"}
+            place = {"color": EVALUATION, "markeredgecolor": INK, "zorder": 3, "linestyle": "none"}
             axes.plot(best_step, evaluation[best_step], marker="*", markersize=11, label="best checkpoint", **place)
         _scale(axes, [*training.values(), *evaluation.values()])
         axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
         return _png(figure)
 
 
-def compared_curves(theme, name, runs):
+def compared_curves(name, runs):
     """Plots a metric over the steps for several runs, given as {run: {step: value}}; many values are smoothed."""
-    with _figure(theme, height=2.7) as figure:
+    with _figure(height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
         for (label, points), color in zip(runs.items(), itertools.cycle(matplotlib.colormaps["tab10"].colors)):
             _plot_smoothed(axes, points, color, literal(label))
@@ -71,11 +61,11 @@ def compared_curves(theme, name, runs):
         return _png(figure)
 
 
-def learning_rate(theme, rates):
+def learning_rate(rates):
     """Plots the learning rate over the steps, given as {step: value}."""
-    with _figure(theme, height=2.7) as figure:
+    with _figure(height=2.7) as figure:
         axes = _over_steps(figure.subplots(), "learning rate")
-        _plot(axes, rates, theme.training)
+        _plot(axes, rates, TRAINING)
         _scale(axes, list(rates.values()))
         return _png(figure)
 
@@ -94,15 +84,15 @@ def smoothed(points):
     return averages
 
 
-def reliability(theme, calibration):
+def reliability(calibration):
     """Plots accuracy over confidence, given as (mean confidence, accuracy, examples) of each bin."""
     confidences, accuracies, counts = map(np.array, zip(*calibration, strict=True))
-    with _figure(theme, height=3.6) as figure:
+    with _figure(height=3.6) as figure:
         axes = figure.subplots()
-        axes.plot([0, 1], [0, 1], color=theme.ink, linestyle=":", linewidth=1, label="calibrated")
-        axes.plot(confidences, accuracies, color=theme.training, linewidth=1)
+        axes.plot([0, 1], [0, 1], color=INK, linestyle=":", linewidth=1, label="calibrated")
+        axes.plot(confidences, accuracies, color=TRAINING, linewidth=1)
         areas = 20 + 180 * counts / counts.max()
-        axes.scatter(confidences, accuracies, areas, color=theme.training, label="model, area: examples", zorder=3)
+        axes.scatter(confidences, accuracies, areas, color=TRAINING, label="model, area: examples", zorder=3)
         axes.set(xlabel="probability of the predicted class", ylabel="accuracy")
         axes.set(xlim=(0, 1.02), ylim=(0, 1.05))
         _plain(axes)
@@ -110,47 +100,47 @@ def reliability(theme, calibration):
         return _png(figure)
 
 
-def throughput(theme, examples_per_second, input_wait_share):
+def throughput(examples_per_second, input_wait_share):
     """Plots examples per second and, below, the share of time spent waiting for input, each given as {step: value}."""
-    with _figure(theme, height=3.6) as figure:
+    with _figure(height=3.6) as figure:
         above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
         _over_steps(above, "examples/s").set_xlabel("")
-        _plot(above, examples_per_second, theme.training)
+        _plot(above, examples_per_second, TRAINING)
         above.set_ylim(bottom=0)
         _over_steps(below, "input wait")
-        below.fill_between(list(input_wait_share), list(input_wait_share.values()), color=theme.evaluation, alpha=0.35)
-        _plot(below, input_wait_share, theme.evaluation)
+        below.fill_between(list(input_wait_share), list(input_wait_share.values()), color=EVALUATION, alpha=0.35)
+        _plot(below, input_wait_share, EVALUATION)
         below.set_ylim(0, 1)
         below.yaxis.set_major_formatter(PercentFormatter(1))
         return _png(figure)
 
 
-def scatter(theme, labels, predictions):
+def scatter(labels, predictions):
     """Plots predicted over true values, one point per example, and the line on which they are equal."""
     ends = [min(labels.min(), predictions.min()), max(labels.max(), predictions.max())]
-    with _figure(theme, height=3.6) as figure:
+    with _figure(height=3.6) as figure:
         axes = figure.subplots()
-        axes.plot(ends, ends, color=theme.faint, linewidth=1)
-        axes.plot(labels, predictions, "o", color=theme.evaluation, markersize=3, alpha=0.5, markeredgewidth=0)
+        axes.plot(ends, ends, color=FAINT, linewidth=1)
+        axes.plot(labels, predictions, "o", color=EVALUATION, markersize=3, alpha=0.5, markeredgewidth=0)
         axes.set(xlabel="true", ylabel="predicted")
         _plain(axes)
         return _png(figure)
 
 
-def scaling(theme, rows):
+def scaling(rows):
     """Plots examples per second over the number of replicas, with the ideal line, and the time per epoch or step."""
     replicas = [row["replicas"] for row in rows]
     ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
     unit, times = "s/epoch", [row["epoch_seconds"] for row in rows]
     if not all(times):
         unit, times = "ms/step", [row["step_ms"] for row in rows]
-    with _figure(theme, height=2.7) as figure:
+    with _figure(height=2.7) as figure:
         left, right = figure.subplots(1, 2)
-        left.plot(replicas, ideal, color=theme.ink, linestyle=":", label="ideal")
-        left.plot(replicas, [row["examples_per_second"] for row in rows], color=theme.training, marker="o")
+        left.plot(replicas, ideal, color=INK, linestyle=":", label="ideal")
+        left.plot(replicas, [row["examples_per_second"] for row in rows], color=TRAINING, marker="o")
         left.set(ylabel="examples/s")
         left.legend(frameon=False)
-        right.plot(replicas, times, color=theme.training, marker="o")
+        right.plot(replicas, times, color=TRAINING, marker="o")
         right.set(ylabel=unit)
         for axes in (left, right):
             axes.set(xlabel="replicas", xticks=replicas, ylim=(0, None))
@@ -158,15 +148,15 @@ def scaling(theme, rows):
         return _png(figure)
 
 
-def confusion_matrix(theme, class_names, matrix):
+def confusion_matrix(class_names, matrix):
     """Plots counts by true class (rows) and predicted class (columns), with their share of the true class."""
     matrix = np.array(matrix)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     places = np.arange(len(class_names))
-    with _figure(theme, height=min(2 + 0.5 * len(class_names), 0.9 * _WIDTH)) as figure:
+    with _figure(height=min(2 + 0.5 * len(class_names), 0.9 * _WIDTH)) as figure:
         axes = figure.subplots()
-        shades = LinearSegmentedColormap.from_list("shades", [theme.paper, theme.training])
-        axes.pcolormesh(shares, cmap=shades, vmin=0, vmax=1, edgecolors=theme.faint, linewidth=0.5)
+        shades = LinearSegmentedColormap.from_list("shades", [PAPER, TRAINING])
+        axes.pcolormesh(shares, cmap=shades, vmin=0, vmax=1, edgecolors=FAINT, linewidth=0.5)
         axes.set(xlabel="predicted", ylabel="true", aspect="equal")
         axes.invert_yaxis()
         axes.spines[:].set_visible(False)
@@ -178,26 +168,26 @@ def confusion_matrix(theme, class_names, matrix):
             axes.set_xticks(places + 0.5, names, rotation=rotation)
             axes.set_yticks(places + 0.5, names)
         if len(class_names) <= 20:  # more numbers do not fit either
-            _write_counts(axes, theme, matrix, shares)
+            _write_counts(axes, matrix, shares)
         axes.tick_params(length=0)
         return _png(figure)
 
 
-def _write_counts(axes, theme, matrix, shares):
+def _write_counts(axes, matrix, shares):
     for (row, column), count in np.ndenumerate(matrix):
-        share, color = shares[row, column], theme.ink
+        share, color = shares[row, column], INK
         if share > 0.5:  # on a dark shade
-            color = theme.paper
+            color = PAPER
         text = f"{count}"
         if len(matrix) <= 8 and count:  # elsewhere the shade has to do
             text += f"\n{100 * share:.0f} %"
         axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=color)
 
 
-def samples(theme, images, captions):
+def samples(images, captions):
     """Plots images in rows of four, with captions above them."""
     rows = -(-len(images) // 4)
-    with _figure(theme, height=1.6 * rows) as figure:
+    with _figure(height=1.6 * rows) as figure:
         every = figure.subplots(rows, 4, squeeze=False).ravel()
         for axes in every:
             axes.axis("off")
@@ -208,17 +198,17 @@ def samples(theme, images, captions):
 
 
 @contextlib.contextmanager
-def _figure(theme, height):
-    """Yields a Figure of `height` inches; everything drawn in the `with` block has the colors of the theme."""
+def _figure(height):
+    """Yields a Figure of `height` inches; everything drawn in the `with` block has the colors of the page."""
     colors = {
-        "figure.facecolor": theme.paper,
-        "axes.facecolor": theme.paper,
-        "axes.edgecolor": theme.faint,
-        "axes.labelcolor": theme.ink,
-        "text.color": theme.ink,
-        "xtick.color": theme.ink,
-        "ytick.color": theme.ink,
-        "grid.color": theme.faint,
+        "figure.facecolor": PAPER,
+        "axes.facecolor": PAPER,
+        "axes.edgecolor": FAINT,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "grid.color": FAINT,
     }
     with matplotlib.rc_context(colors | {"font.size": 9}):
         yield Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")

@@ -100,7 +100,7 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
 
 def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
     """Writes a PNG of throughput and time over the number of replicas, with the ideal line."""
-    write_whole(path, plots.scaling(plots.LIGHT, rows))
+    write_whole(path, plots.scaling(rows))
 
 
 def _replicas(count):

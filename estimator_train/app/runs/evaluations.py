@@ -25,6 +25,16 @@ from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
 
 NAME = "evaluations.jsonl"
 
+# The kind of the result of each task, and the types of those of its fields that readers need.
+_RESULTS = {
+    "classification": (
+        Classification,
+        {"accuracy": NUMBER, "accuracy_interval": list, "classes": dict, "confusion_matrix": list},
+    ),
+    "multilabel": (Multilabel, {"exact_match": NUMBER, "labels": dict}),
+    "regression": (Regression, {"mean_absolute_error": NUMBER, "root_mean_squared_error": NUMBER}),
+}
+
 log = tf.get_logger()
 
 
@@ -87,11 +97,10 @@ def read(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     if not path.is_file():
         by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
         return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
-    lines = path.read_bytes().splitlines()
-    entries = [_entry(line) for line in lines]
+    entries = list(map(_entry, path.read_bytes().splitlines()))
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
     if bad:
-        log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(lines), bad)
+        log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(entries), bad)
     return [entry for entry in entries if entry is not None]
 
 
@@ -153,9 +162,8 @@ def _entry(line):
     entry = parsed(line)
     if not has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    for task, is_result in _RESULTS.items():
-        if task in entry and not is_result(entry[task]):
-            return None
+    if not all(_is_result(entry[task], *form) for task, form in _RESULTS.items() if task in entry):
+        return None
     if "classification" in entry:
         entry["classification"] = _complete(entry["classification"])
     return entry
@@ -169,23 +177,12 @@ def _complete(classification):
     return dict.fromkeys(optional) | classification | {"classes": classes}
 
 
-def _is_classification(value):
-    """Returns whether `value` is a `Classification`; earlier versions did not log fields that have a default."""
-    if not has(value, examples=int, accuracy=NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
+def _is_result(value, kind, types):
+    """Returns whether `value` is of that kind; earlier versions did not log fields that have a default."""
+    if not (has(value, examples=int, **types) and _has_fields(value, kind)):
         return False
-    return _has_fields(value, Classification) and all(
-        _has_fields(each, ClassMetrics) for each in value["classes"].values()
-    )
-
-
-def _is_multilabel(value):
-    has_labels = has(value, examples=int, exact_match=NUMBER, labels=dict) and _has_fields(value, Multilabel)
-    return has_labels and all(_has_fields(each, ClassMetrics) for each in value["labels"].values())
-
-
-def _is_regression(value):
-    errors = {"mean_absolute_error": NUMBER, "root_mean_squared_error": NUMBER}
-    return has(value, examples=int, **errors) and _has_fields(value, Regression)
+    by_class = value.get("classes", {}) | value.get("labels", {})
+    return all(_has_fields(each, ClassMetrics) for each in by_class.values())
 
 
 def _has_fields(value, kind):
@@ -197,6 +194,3 @@ def _fields(kind):
     """Returns the names of a dataclass' fields, and the names of the fields with a default."""
     fields = dataclasses.fields(kind)
     return {field.name for field in fields}, {field.name for field in fields if field.default is None}
-
-
-_RESULTS = {"classification": _is_classification, "multilabel": _is_multilabel, "regression": _is_regression}

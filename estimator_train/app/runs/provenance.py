@@ -1,7 +1,5 @@
 """The part of run.json that says how a run came about: time, command, versions, devices."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

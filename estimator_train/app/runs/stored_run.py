@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import math
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("tensorflow")  # that of tf.get_logger(); a command looks at a run before it imports TensorFlow
 
 _SLOT = "/.OPTIMIZER_SLOT/"
+_NUMBER_OR_NONE = (*NUMBER, type(None))
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
+_SCALING = ("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency")
 _PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
 _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part in _PARTS))
 
 
 class StoredRun:
-    """The run in a directory, read from its files when they are asked for.
+    """The run in a directory; each of its files is read when it is first asked for, and only then.
 
         >>> run = et.runs.open("runs/scans")
         >>> run.settings["model"], run.training["keep_best"], run.data["train"]
@@ -48,41 +51,37 @@ class StoredRun:
     Attributes:
       model_dir: the directory, as it was given.
       about: the content of run.json: command, started, versions, devices, git_commit and the parts below.
+      settings: those of the data and the model, by the names of their flags; a resumed run keeps most of them.
+      training: the settings of the training, by the names of their flags, as the run was last started or resumed.
+      data: numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class.
     """
 
     def __init__(self, model_dir: str | os.PathLike[str]) -> None:
         self.model_dir = os.fspath(model_dir)
         self.about = _about(self.model_dir)
+        self.settings: dict[str, Any] = self.about["settings"]
+        self.training: dict[str, Any] = self.about["training"]
+        self.data: dict[str, Any] = self.about.get("data", {})
 
     def __repr__(self) -> str:
         return f"<StoredRun {self.model_dir}>"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of the data and the model, by the names of their flags; a resumed run keeps most of them."""
-        return self.about["settings"]
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The settings of the training, by the names of their flags, as the run was last started or resumed."""
-        return self.about["training"]
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """Numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class."""
-        return self.about.get("data", {})
-
-    @property
+    @functools.cached_property
     def newest(self) -> str | None:
         """Path prefix of the newest intact checkpoint, or None."""
-        from estimator_train._engine import checkpoints
+        return newest_intact(self.model_dir)
 
-        return checkpoints.latest_intact(self.model_dir)
-
-    @property
+    @functools.cached_property
     def best(self) -> str | None:
         """Path prefix of the checkpoint that --keep-best keeps, or None."""
         return run_file.best_checkpoint(self.model_dir)
+
+    @functools.cached_property
+    def damages(self) -> dict[str, str | None]:
+        """Why a checkpoint cannot be used, None for an intact one, by the path prefixes of all, the oldest first."""
+        from estimator_train._engine import checkpoints
+
+        return {path: checkpoints.damage_of(path) for path in checkpoints.kept_in(self.model_dir)}
 
     @property
     def keeps_best(self) -> bool:
@@ -101,66 +100,74 @@ class StoredRun:
         """Global step of the best checkpoint, or None."""
         return run_file.step_of(self.best or "")
 
-    @property
+    @functools.cached_property
     def evaluations(self) -> list[dict[str, Any]]:
         """The evaluations, in order: see `evaluations.append`."""
         from estimator_train.app.runs import evaluations
 
         return evaluations.read(self.model_dir)
 
-    @property
+    @functools.cached_property
     def result(self) -> dict[str, Any] | None:
         """The evaluation that is the run's result: see `evaluations.result_of`."""
         from estimator_train.app.runs import evaluations
 
         return evaluations.result_of(self.evaluations)
 
-    @property
+    @functools.cached_property
     def predictions(self) -> dict[str, Prediction] | None:
         """The prediction for each example, by its name, in the run's result; None unless the model is a classifier."""
         from estimator_train.app.runs import predictions_file
 
         return predictions_file.read(self.model_dir)
 
-    @property
+    @functools.cached_property
     def thresholds(self) -> Thresholds | None:
         """The thresholds of several labels that `evaluate --choose-thresholds` has chosen, or None."""
         from estimator_train.app.runs import thresholds
 
         return thresholds.read(self.model_dir, self.settings.get("class_names") or ())
 
-    @property
+    @functools.cached_property
     def timing(self) -> dict[str, Any] | None:
         """What `TimingHook` measured; sessions that lack a breakdown of their time are left out."""
         path = as_path(self.model_dir, "timing.json")
         if not path.is_file():
             return None
         timing = parsed(path.read_bytes())
-        if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), (*NUMBER, type(None))) for name in _TIMES):
+        if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), _NUMBER_OR_NONE) for name in _TIMES):
             sessions = timing.get("sessions")
             if not isinstance(sessions, list):
                 sessions = []
-            return timing | {"sessions": [each for each in sessions if _is_session(each)]}
+            return timing | {"sessions": list(filter(_is_session, sessions))}
         log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
         return None
 
-    @property
+    @functools.cached_property
     def scaling(self) -> list[dict[str, Any]]:
         """What `bench --out model_dir/bench` measured: see `scaling.scaling`."""
         path = as_path(self.model_dir, "bench", "scaling.json")
         if not path.is_file():
             return []
         measured = parsed(path.read_bytes())
-        rows = measured.get("scaling") if isinstance(measured, dict) else None
-        numbers = dict.fromkeys(("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency"), NUMBER)
-        if isinstance(rows, list) and all(has(row, **numbers) and "epoch_seconds" in row for row in rows):
-            return rows
+        if has(measured, scaling=list) and all(map(_is_scaling, measured["scaling"])):
+            return measured["scaling"]
         log.warning("%s is skipped because it was not written by bench; run bench again", path)
         return []
+
+    @functools.cached_property
+    def summaries(self) -> dict[int, dict[str, Any]]:
+        """The scalars that training has written to event files, by global steps and names."""
+        from estimator_train._engine.events import read_eval_metrics
+
+        return read_eval_metrics(f"{self.model_dir}/events.out.tfevents.*")
 
     @property
     def phase_ends(self) -> Sequence[int]:
         """Global steps at which one of the run's --phases ends and the next one begins."""
+        if "phase_ends" in self.about:
+            return self.about["phase_ends"]
+        # Before phases could stop early, run.json did not say where they end.
         if not isinstance(self.settings.get("phases"), str) or "last_step" not in self.about:
             return []
         try:
@@ -169,7 +176,7 @@ class StoredRun:
             return []
         return [round(self.about["last_step"] * ended / sum(epochs)) for ended in itertools.accumulate(epochs)][:-1]
 
-    @property
+    @functools.cached_property
     def weights(self) -> int | None:
         """Number of weights in the newest checkpoint of a Keras model, or None."""
         from estimator_train._engine import checkpoints
@@ -180,6 +187,13 @@ class StoredRun:
         shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
         of_layers = [shape for name, shape in shapes.items() if name.startswith("layer") and _SLOT not in name]
         return sum(math.prod(shape) for shape in of_layers) or None
+
+
+def newest_intact(model_dir: str | os.PathLike[str]) -> str | None:
+    """Returns the path prefix of the newest intact checkpoint in a directory, or None; warns of damaged ones."""
+    from estimator_train._engine import checkpoints
+
+    return checkpoints.latest_intact(model_dir)
 
 
 def _about(model_dir):
@@ -196,13 +210,22 @@ def _about(model_dir):
         wrong.add("data")
     if not (isinstance(about.get("last_step"), int) and 0 <= about["last_step"] < 2**63):
         wrong.add("last_step")
+    if not _is_steps(about.get("phase_ends")):
+        wrong.add("phase_ends")
     return {name: value for name, value in about.items() if name not in wrong}
 
 
+def _is_scaling(row):
+    return has(row, **dict.fromkeys(_SCALING, NUMBER)) and "epoch_seconds" in row
+
+
+def _is_steps(value):
+    return isinstance(value, list) and all(isinstance(step, int) and 0 < step < 2**63 for step in value)
+
+
 def _is_session(session):
-    if not has(session, started=str, **dict.fromkeys(_SESSION, NUMBER)):
-        return False
-    return isinstance(session.get("input_wait_seconds"), (*NUMBER, type(None)))
+    kinds = {"started": str, "input_wait_seconds": _NUMBER_OR_NONE} | dict.fromkeys(_SESSION, NUMBER)
+    return has(session, **kinds)
 
 
 def _is_counts(data):

@@ -37,14 +37,11 @@ def unknown(settings: Mapping[str, Any]) -> list[str]:
     Raises:
       ValueError: there is no such dataset.
     """
-    functions, fetched = (_unrecorded(names(settings)) for names in (_named, _fetched))
+    functions = [name for name in _named(settings) if not _record(name).exists()]
+    fetched = [name for name in _fetched(settings) if not _record(name).exists()]
     if fetched and not _is_here(settings):
         return functions + fetched
     return functions
-
-
-def _unrecorded(names):
-    return [name for name in names if not _record(name).exists()]
 
 
 def _named(settings):

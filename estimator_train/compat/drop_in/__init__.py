@@ -12,7 +12,7 @@ import pkgutil
 import sys
 import types
 
-from estimator_train.compat.drop_in import moved, names
+from estimator_train.compat.drop_in import moved, names, private_tensorflow
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
@@ -55,11 +55,10 @@ def install() -> None:
         log.warning(
             "estimator_train replaces the installed tensorflow_estimator, which is for TensorFlow 2.15 or older."
         )
+    _take_over(tf)
 
-    from estimator_train.compat.drop_in import (
-        private_tensorflow,  # not earlier: old TensorFlow versions have no tf_keras
-    )
 
+def _take_over(tf):
     sys.meta_path.insert(0, _Finder())
     sys.meta_path.append(moved.Finder())
     moved.restore_names()

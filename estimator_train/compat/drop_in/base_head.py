@@ -11,8 +11,7 @@ import tf_keras as keras
 
 from estimator_train._engine.graph import optimizers, private_tensorflow
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.export import ClassificationOutput
-from estimator_train.heads import checks, classes
+from estimator_train.heads import checks
 from estimator_train.heads.head import DEFAULT_SIGNATURE, train_op
 from estimator_train.heads.keys import MetricKeys
 
@@ -22,23 +21,6 @@ DEFAULT_SERVING_KEY = DEFAULT_SIGNATURE
 CLASSIFY_SERVING_KEY = "classification"
 REGRESS_SERVING_KEY = "regression"
 PREDICT_SERVING_KEY = "predict"
-
-
-def all_class_ids(logits: tf.Tensor, n_classes: int) -> tf.Tensor:
-    """Returns the ids of all classes for each example, int32 [batch, n_classes]."""
-    return tf.tile([tf.range(n_classes)], [tf.shape(logits)[0], 1])
-
-
-def all_classes(logits: tf.Tensor, n_classes: int, label_vocabulary: Sequence[str] | None = None) -> tf.Tensor:
-    """Returns the names of all classes for each example, string [batch, n_classes]."""
-    return classes.all_classes(logits, n_classes, label_vocabulary)
-
-
-def classification_output(
-    scores: tf.Tensor, n_classes: int, label_vocabulary: Sequence[str] | None = None
-) -> ClassificationOutput:
-    """Returns the `ClassificationOutput` of all classes with their `scores`, float32 [batch, n_classes]."""
-    return ClassificationOutput(scores, all_classes(scores, n_classes, label_vocabulary))
 
 
 def call_loss_fn(
@@ -53,25 +35,13 @@ def call_loss_fn(
     Raises:
       ValueError: If the losses have another shape.
     """
-    named = {"features": features} if "features" in checks.loss_fn_arguments(loss_fn) else {}
-    return checks.check_losses(loss_fn(labels=labels, logits=logits, **named), logits, expected_loss_dim)
-
-
-def check_dense_labels_match_logits_and_reshape(
-    labels: tf.Tensor, logits: tf.Tensor, expected_labels_dimension: int
-) -> tf.Tensor:
-    """Returns labels as [D0, D1, ... DN, expected_labels_dimension]; see `heads.checks.check_labels`."""
-    return checks.check_labels(labels, logits, expected_labels_dimension)
+    checks.check_loss_fn(loss_fn)
+    return checks.call_loss_fn(loss_fn, labels, logits, expected_loss_dim, features=features)
 
 
 def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
     """Returns `labels` with a check that fails with `message` if values are outside [0, n_classes - 1]."""
     return checks.check_label_range(labels, n_classes, message or f"Labels must be in range [0, {n_classes - 1}]")
-
-
-def check_logits_final_dim(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor:
-    """Returns `logits` as float32 [D0, D1, ... DN, expected_logits_dimension]. Raises ValueError for other shapes."""
-    return checks.check_logits(logits, expected_logits_dimension)
 
 
 def check_prediction_keys(pred_keys: Iterable[str], valid_keys: Iterable[str]) -> None:
@@ -152,23 +122,6 @@ def update_metric_with_broadcast_weights(
     if weights is not None:
         weights = tf.broadcast_to(tf.cast(weights, tf.float32), tf.shape(values))
     eval_metric.update_state(values=values, sample_weight=weights)
-
-
-def validate_loss_fn_args(loss_fn: Callable[..., tf.Tensor]) -> None:
-    """Raises ValueError unless `loss_fn` takes labels and logits, and no others but features and loss_reduction."""
-    checks.loss_fn_arguments(loss_fn)
-
-
-def validate_loss_reduction(loss_reduction: str) -> None:
-    """Raises ValueError if the loss_reduction is unknown or does not reduce."""
-    checks.v1_reduction(loss_reduction)
-
-
-def validate_n_classes(n_classes: int) -> int:
-    """Returns `n_classes`. Raises ValueError unless it is greater than 2."""
-    if n_classes is None or n_classes <= 2:
-        raise ValueError(f"n_classes must be > 2: {n_classes}.")
-    return n_classes
 
 
 def validate_trainable_variables(trainable_variables: Sequence[tf.Variable] | None = None) -> None:

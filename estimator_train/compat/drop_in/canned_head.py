@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_train._engine.argument_names import bind, with_defaults
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, metric_pair
 from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned.api_versions import BinaryClassHeadV1
@@ -79,12 +81,19 @@ Head.register(_Head)  # type: ignore[type-abstract]
 
 
 class _HeadOf(_Head):
-    """Wraps a `SingleHead` as a v1 head, with a LossSpec as its loss and (value, update op) pairs as its metrics."""
+    """Wraps a `SingleHead` as a v1 head, with a LossSpec as its loss and (value, update op) pairs as its metrics.
 
-    def __init__(self, head: Any) -> None:
-        self._head = head
-        self._name = head.name
-        self._loss_reduction = head.loss_reduction
+    Keeps its arguments under private names, as tf.estimator's heads did.
+    """
+
+    _kind: Callable[..., Any]
+    _loss_reduction: str
+    __signature__: inspect.Signature
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        arguments = bind(self.__signature__, *args, **kwargs)
+        self._head = self._kind(**arguments)
+        vars(self).update({f"_{name}": value for name, value in arguments.items()})
 
     @property
     def name(self) -> str | None:
@@ -119,11 +128,14 @@ class _HeadOf(_Head):
         summaries = {MetricKeys.LOSS: total, MetricKeys.LOSS_REGULARIZATION: regularization}
         if self._loss_reduction == _SUM:
             summaries[MetricKeys.LOSS_MEAN] = loss / tf.reduce_sum(weights * tf.ones_like(losses))
+        self._summarize(summaries)
+        return TPUEstimatorSpec(mode, predictions, total, step)
+
+    def _summarize(self, values):
         with v1.name_scope(""):
-            for key, value in summaries.items():
+            for key, value in values.items():
                 if value is not None:
                     v1.summary.scalar(_summary_key(self.name, key), value)
-        return TPUEstimatorSpec(mode, predictions, total, step)
 
     def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
         regularization = [loss for loss in (regularization_loss,) if loss is not None]
@@ -135,18 +147,8 @@ class _HeadOf(_Head):
 class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
     """The v1 version of `BinaryClassHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
-    def __init__(
-        self,
-        weight_column: str | FeatureColumn | None = None,
-        thresholds: Iterable[float] | None = None,
-        label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: str = _SUM,
-        loss_fn: Callable[..., tf.Tensor] | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(BinaryClassHeadV1(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name))
-        self._label_vocabulary = label_vocabulary
-        self._thresholds = thresholds
+    _kind = BinaryClassHeadV1
+    __signature__ = with_defaults(BinaryClassHeadV1, loss_reduction=_SUM)
 
     def _eval_metric_ops(self, labels, logits, logistic, class_ids, weights, unreduced_loss, regularization_loss):
         predictions = {PredictionKeys.LOGISTIC: logistic, PredictionKeys.CLASS_IDS: class_ids}
@@ -156,18 +158,8 @@ class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
 class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
     """The v1 version of `MultiClassHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
-    def __init__(
-        self,
-        n_classes: int,
-        weight_column: str | FeatureColumn | None = None,
-        label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: str = _SUM,
-        loss_fn: Callable[..., tf.Tensor] | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name))
-        self._n_classes = n_classes
-        self._label_vocabulary = label_vocabulary
+    _kind = MultiClassHead
+    __signature__ = with_defaults(MultiClassHead, loss_reduction=_SUM)
 
     def _eval_metric_ops(self, labels, class_ids, weights, unreduced_loss, regularization_loss):
         predictions = {PredictionKeys.CLASS_IDS: class_ids}
@@ -177,17 +169,8 @@ class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
 class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
     """The v1 version of `RegressionHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
-    def __init__(
-        self,
-        label_dimension: int = 1,
-        weight_column: str | FeatureColumn | None = None,
-        loss_reduction: str = _SUM,
-        loss_fn: Callable[..., tf.Tensor] | None = None,
-        inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
-        name: str | None = None,
-    ) -> None:
-        head = RegressionHead(label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name)
-        super().__init__(head)
+    _kind = RegressionHead
+    __signature__ = with_defaults(RegressionHead, loss_reduction=_SUM)
 
     def _eval_metric_ops(self, predicted_value, labels, weights, unreduced_loss, regularization_loss):
         predictions = {PredictionKeys.PREDICTIONS: predicted_value}

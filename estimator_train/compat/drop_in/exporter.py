@@ -8,4 +8,4 @@ from estimator_train import exporter
 class _SavedModelExporter(exporter.FinalExporter):
     """Writes a SavedModel on each call and keeps all of them; takes the arguments of `FinalExporter`."""
 
-    export = exporter._SavedModelExporter.export
+    _export = exporter._SavedModelExporter._export

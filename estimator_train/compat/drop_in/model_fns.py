@@ -61,8 +61,7 @@ def dnn_model_fn_v2(
     layers = activation_fn, dropout, None, batch_norm
     logit_fn = dnn_logit_fn_builder(head.logits_dimension, hidden_units, feature_columns, *layers)
     with ApiV2().variable_scope("dnn", None):
-        logits = call_logit_fn(logit_fn, features, mode, None, config)
-        return _spec_v2(features, labels, mode, head, logits, get_optimizer_instance_v2(optimizer))
+        return _spec(features, labels, mode, head, config, logit_fn, get_optimizer_instance_v2(optimizer))
 
 
 def _dnn_model_fn(
@@ -85,8 +84,7 @@ def _dnn_model_fn(
     layers = activation_fn, dropout, input_layer_partitioner, batch_norm
     logit_fn = dnn_logit_fn_builder(head.logits_dimension, hidden_units, feature_columns, *layers)
     with _API_V1.variable_scope("dnn", None):
-        logits = call_logit_fn(logit_fn, features, mode, None, config)
-        return _spec_v1(features, labels, mode, head, logits, get_optimizer_instance(optimizer, 0.05))
+        return _spec(features, labels, mode, head, config, logit_fn, get_optimizer_instance(optimizer, 0.05))
 
 
 def _linear_model_fn_v2(
@@ -103,8 +101,7 @@ def _linear_model_fn_v2(
     logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
     optimizer = get_optimizer_instance_v2(optimizer or "Ftrl", _linear_learning_rate(feature_columns))
     with ApiV2().variable_scope("linear", None):
-        logits = call_logit_fn(logit_fn, features, mode, None, config)
-        return _spec_v2(features, labels, mode, head, logits, optimizer)
+        return _spec(features, labels, mode, head, config, logit_fn, optimizer)
 
 
 def _linear_model_fn(
@@ -122,8 +119,7 @@ def _linear_model_fn(
     logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
     optimizer = get_optimizer_instance(optimizer or "Ftrl", _linear_learning_rate(feature_columns))
     with _API_V1.variable_scope("linear", partitioner):
-        logits = call_logit_fn(logit_fn, features, mode, None, config)
-        return _spec_v1(features, labels, mode, head, logits, optimizer)
+        return _spec(features, labels, mode, head, config, logit_fn, optimizer)
 
 
 def _validate_linear_sdca_optimizer_for_linear_classifier(
@@ -139,20 +135,13 @@ def _linear_learning_rate(feature_columns):
     return min(0.2, 1 / math.sqrt(len(feature_columns)))
 
 
-def _spec_v2(features, labels, mode, head, logits, optimizer):
+def _spec(features, labels, mode, head, config, logit_fn, optimizer):
+    """Returns the spec of the model in this variable scope."""
+    logits = call_logit_fn(logit_fn, features, mode, None, config)
+    found = {}
+    if not isinstance(head, _Head):  # heads of TensorFlow 1 find them themselves
+        found["trainable_variables"] = v1.trainable_variables(v1.get_variable_scope().name + "/")
+        found["update_ops"] = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     return head.create_estimator_spec(
-        features=features,
-        mode=mode,
-        logits=logits,
-        labels=labels,
-        optimizer=optimizer,
-        trainable_variables=v1.trainable_variables(v1.get_variable_scope().name + "/"),
-        update_ops=v1.get_collection(v1.GraphKeys.UPDATE_OPS),
+        features=features, mode=mode, logits=logits, labels=labels, optimizer=optimizer, **found
     )
-
-
-def _spec_v1(features, labels, mode, head, logits, optimizer):
-    """Returns a spec like `_spec_v2`; heads of TensorFlow 1 find the variables and update ops themselves."""
-    if not isinstance(head, _Head):
-        return _spec_v2(features, labels, mode, head, logits, optimizer)
-    return head.create_estimator_spec(features=features, mode=mode, logits=logits, labels=labels, optimizer=optimizer)

@@ -61,8 +61,12 @@ NAMES = {
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds modules at their old paths; belongs at the end of sys.meta_path, behind TensorFlow's own modules."""
 
+    def sources(self, path: str) -> list[str] | None:
+        """Returns the modules whose names the module at this path has; None if it is not found here."""
+        return MODULES[path].split() if path in MODULES else None
+
     def find_spec(self, fullname, path, target=None):
-        if fullname not in MODULES:
+        if self.sources(fullname) is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
 
@@ -70,7 +74,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return types.ModuleType(spec.name)
 
     def exec_module(self, module):
-        for path in MODULES[module.__name__].split():
+        for path in self.sources(module.__name__):
             here = importlib.import_module(path)
             vars(module).update({name: value for name, value in vars(here).items() if not name.startswith("__")})
 

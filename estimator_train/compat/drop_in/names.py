@@ -88,12 +88,16 @@ _BESIDES = {
         "compat.drop_in.base_head": (
             "_CLASSIFY_SERVING_KEY=CLASSIFY_SERVING_KEY _DEFAULT_SERVING_KEY=DEFAULT_SERVING_KEY "
             "_PREDICT_SERVING_KEY=PREDICT_SERVING_KEY _REGRESS_SERVING_KEY=REGRESS_SERVING_KEY "
-            "_all_class_ids=all_class_ids _all_classes=all_classes _assert_range=check_label_range "
-            "_call_loss_fn=call_loss_fn _check_logits_final_dim=check_logits_final_dim "
-            "_check_dense_labels_match_logits_and_reshape=check_dense_labels_match_logits_and_reshape "
-            "_classification_output=classification_output _create_eval_metrics_tuple=create_eval_metrics_tuple "
-            "_get_weights_and_check_match_logits=get_weights_and_check_match_logits "
-            "_validate_loss_fn_args=validate_loss_fn_args _validate_n_classes=validate_n_classes"
+            "_assert_range=check_label_range _call_loss_fn=call_loss_fn "
+            "_create_eval_metrics_tuple=create_eval_metrics_tuple "
+            "_get_weights_and_check_match_logits=get_weights_and_check_match_logits"
+        ),
+        "heads.checks": (
+            "_check_dense_labels_match_logits_and_reshape=check_labels _check_logits_final_dim=check_logits "
+            "_validate_loss_fn_args=check_loss_fn _validate_n_classes=check_n_classes"
+        ),
+        "heads.classes": (
+            "_all_class_ids=all_class_ids _all_classes=all_classes _classification_output=classification_output"
         ),
         "compat.drop_in.canned_head": (
             "LossSpec _BinaryLogisticHeadWithSigmoidCrossEntropyLoss _Head _MultiClassHeadWithSoftmaxCrossEntropyLoss "
@@ -119,8 +123,9 @@ _BESIDES = {
     "estimator": {
         "compat.drop_in.estimator": (
             "_canned_estimator_api_gauge _dict_to_str _estimator_api_gauge _load_global_step_from_checkpoint_dir "
-            "_write_checkpoint_path_to_summary _write_dict_to_summary maybe_overwrite_model_dir_and_session_config"
+            "_write_checkpoint_path_to_summary _write_dict_to_summary"
         ),
+        "estimator": "maybe_overwrite_model_dir_and_session_config=_config_with_model_dir",
         "_engine.model_fn": "ModeKeys",
     },
     "estimator_export": {"compat.drop_in.estimator_export": "estimator_export"},
@@ -137,13 +142,17 @@ _BESIDES = {
     "gc": {"compat.drop_in.gc": "Path _get_paths _largest_export_versions _negation"},
     "head.base_head": {
         "compat.drop_in.base_head": (
-            "CLASSIFY_SERVING_KEY DEFAULT_SERVING_KEY PREDICT_SERVING_KEY REGRESS_SERVING_KEY all_class_ids "
-            "all_classes call_loss_fn check_dense_labels_match_logits_and_reshape check_label_range "
-            "check_logits_final_dim check_prediction_keys classification_output create_estimator_spec_summary "
-            "create_estimator_spec_train_op create_eval_metrics_tuple get_weights_and_check_match_logits "
-            "update_metric_with_broadcast_weights validate_loss_fn_args validate_loss_reduction validate_n_classes "
+            "CLASSIFY_SERVING_KEY DEFAULT_SERVING_KEY PREDICT_SERVING_KEY REGRESS_SERVING_KEY call_loss_fn "
+            "check_label_range check_prediction_keys create_estimator_spec_summary create_estimator_spec_train_op "
+            "create_eval_metrics_tuple get_weights_and_check_match_logits update_metric_with_broadcast_weights "
             "validate_trainable_variables validate_update_ops validate_v2_optimizer"
-        )
+        ),
+        "heads.checks": (
+            "check_dense_labels_match_logits_and_reshape=check_labels check_logits_final_dim=check_logits "
+            "validate_loss_fn_args=check_loss_fn validate_loss_reduction=v1_reduction "
+            "validate_n_classes=check_n_classes"
+        ),
+        "heads.classes": "all_class_ids all_classes classification_output",
     },
     "head.head_utils": {"heads": "binary_or_multi_class_head"},
     "head.sequential_head": {"compat.drop_in.sequential_head": "SequentialHeadWrapper"},
@@ -156,7 +165,8 @@ _BESIDES = {
         "heads.keys": "AVERAGE_LOSS_METRIC_KEY=MetricKeys.LOSS_MEAN LOSS_METRIC_KEY=MetricKeys.LOSS",
     },
     "run_config": {
-        "compat.drop_in.estimator": "get_default_session_config path_to_str",
+        "compat.drop_in.estimator": "path_to_str",
+        "_engine.run_config": "get_default_session_config=default_session_config",
         "run_config": "TaskType",
     },
     **dict.fromkeys(["tpu.error_handling", "tpu.tpu_context", "tpu.util"], {}),  # imported, and used on TPUs alone

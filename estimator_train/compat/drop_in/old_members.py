@@ -31,12 +31,10 @@ class _Reads:
 
 
 def _session_config(self):
-    """Returns the ConfigProto of the Estimator's sessions."""
     return self.config.session_config or default_session_config()
 
 
 def _call_input_fn(self, input_fn, mode, input_context=None):
-    """Calls `input_fn` in `mode` and returns its result."""
     context = input_context or tf.distribute.InputContext()
     return call_input_fn(input_fn, mode=mode, config=self.config, params=self._params_in(mode), input_context=context)
 
@@ -52,23 +50,19 @@ def _get_features_and_labels_from_input_fn(self, input_fn, mode):
 
 
 def _get_features_from_input_fn(self, input_fn, mode):
-    """Calls `input_fn` and returns (features, hooks) in the default graph."""
     features, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
     return features, hooks
 
 
 def _create_global_step(self, graph):
-    """Creates the global step in `graph` and returns it."""
     return v1.train.create_global_step(graph)
 
 
 def _processed_labels(self, logits, labels):
-    """Returns `labels`, checked, in the form that losses and metrics need."""
     return self._labels(labels, logits)
 
 
 def _unweighted_loss_and_weights(self, logits, labels, features):
-    """Returns the losses of logits and processed labels, and their weights."""
     return self._losses_and_weights(labels, logits, features)
 
 
@@ -95,12 +89,7 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "_session_config": _Reads(_session_config),
     },
     Head: {"__init_subclass__": classmethod(_use_tpu_spec)},
-    SingleHead: {
-        "_label_vocabulary": _Reads(lambda head: head._vocabulary),
-        "_n_classes": _Reads(lambda head: head.logits_dimension),
-        "_processed_labels": _processed_labels,
-        "_unweighted_loss_and_weights": _unweighted_loss_and_weights,
-    },
+    SingleHead: {"_processed_labels": _processed_labels, "_unweighted_loss_and_weights": _unweighted_loss_and_weights},
 }
 
 for _kind, _members in _MEMBERS.items():

@@ -25,7 +25,7 @@ def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -
       ValueError: If the name is unknown or comes without a learning rate, or the optimizer is not a v1 optimizer.
     """
     if isinstance(opt, str):
-        make = _by_name(opt, ApiV1)
+        make = ApiV1.optimizer_class(opt)
         if learning_rate is None:
             raise ValueError(f"learning_rate must be specified when opt is string, given: {opt!r}")
         return make(learning_rate)
@@ -49,7 +49,7 @@ def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None
         its legacy twin lacks.
     """
     if isinstance(opt, str):
-        make = _by_name(opt, ApiV2)
+        make = ApiV2.optimizer_class(opt)
         return make() if learning_rate is None else make(learning_rate)
     made: Any = opt
     if callable(opt) and not isinstance(opt, keras.optimizers.legacy.Optimizer):
@@ -57,10 +57,3 @@ def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None
     if not isinstance(made, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
         raise ValueError(f"The given object is not a tf.keras.optimizers.Optimizer instance. Given: {made}")
     return optimizers._as_legacy(made)
-
-
-def _by_name(name, api_version):
-    if name not in api_version.optimizers:
-        names = sorted(api_version.optimizers)
-        raise ValueError(f"Unsupported optimizer name: {name}. Supported names are: {names}")
-    return api_version.optimizers[name]

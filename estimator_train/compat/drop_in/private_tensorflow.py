@@ -24,6 +24,13 @@ def deprecation() -> ModuleType:
     return deprecation
 
 
+def lookup_ops() -> ModuleType:
+    """Returns the module of the initializers of `tf.contrib.lookup`."""
+    from tensorflow.python.ops import lookup_ops
+
+    return lookup_ops
+
+
 def unwrapped_compat_module(version: str) -> ModuleType:
     """Returns the module "v1" or "v2" in `tensorflow._api`, which `tf.compat.v1` or `tf.compat.v2` wraps."""
     return importlib.import_module(f"tensorflow._api.v2.compat.{version}")

@@ -97,7 +97,6 @@ class _TrainingExecutor:
 
 
 def _assert_eval_spec(eval_spec: EvalSpec) -> None:
-    """Raises TypeError unless given an EvalSpec."""
     if not isinstance(eval_spec, EvalSpec):
         raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`. Got: {type(eval_spec)}")
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.input_fns.returned import as_pair as parse_iterator_result
+
 v1 = tf.compat.v1
 
 
@@ -34,16 +36,3 @@ def parse_input_fn_result(result: Any) -> tuple[Any, Any, list[tf.compat.v1.trai
         hooks.append(MultiHostDatasetInitializerHook([iterator.initializer]))
         result = iterator.get_next()
     return *parse_iterator_result(result), hooks
-
-
-def parse_iterator_result(result: Any) -> tuple[Any, Any]:
-    """Returns (features, labels) of a batch; labels are None if `result` is not a tuple or list.
-
-    Raises:
-      ValueError: If `result` is a tuple or list whose length is not two.
-    """
-    if not isinstance(result, (list, tuple)):
-        return result, None
-    if len(result) != 2:
-        raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(result)}: {result!r}")
-    return result[0], result[1]

@@ -4,8 +4,6 @@ In contrib, a column determined how its ids are combined; in tf.feature_column, 
 does. A `combiner` other than the default is therefore refused.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _v1 = tf.compat.v1.feature_column
@@ -25,13 +23,7 @@ def sparse_column_with_keys(column_name, keys, default_value=-1, combiner="sum",
 
 
 def sparse_column_with_vocabulary_file(
-    column_name,
-    vocabulary_file,
-    num_oov_buckets=0,
-    vocab_size=None,
-    default_value=-1,
-    combiner="sum",
-    dtype=tf.string,
+    column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1, combiner="sum", dtype=tf.string
 ):
     _check_sum(combiner)
     return _v1.categorical_column_with_vocabulary_file(

@@ -105,7 +105,6 @@ class _ContribModule(types.ModuleType):
 
 
 def _names(path):
-    """Returns the sorted names of the module at `path`."""
     if path == _ROOT:
         return sorted(filter(_is_served, _SERVED))
     return sorted(name for name in vars(_ours(path)) if not name.startswith("_") and name != "tf")

@@ -67,12 +67,8 @@ class HParams:
         """Changes settings from "name=value,name=[value,value],name[0]=value"; returns self."""
         lists: dict[str, list[Any]] = {}
         parsed: dict[str, Any] = {}
-        position = 0
-        while position < len(values):
-            match = _SETTING.match(values, position)
-            if match is None:
-                raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
-            position, name = match.end(), match["name"]
+        for match in _settings(values):
+            name = match["name"]
             if name not in self._types:
                 raise ValueError(f"Unknown hyperparameter type for {name}")
             kind, is_list = self._types[name]
@@ -104,10 +100,7 @@ class HParams:
         return self.override_from_dict(json.loads(values_json))
 
     def to_json(
-        self,
-        indent: int | str | None = None,
-        separators: tuple[str, str] | None = None,
-        sort_keys: bool = False,
+        self, indent: int | str | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
     ) -> str:
         """Returns the settings as a JSON object, without functions."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
@@ -143,8 +136,18 @@ class HParams:
         return f"{type(self).__name__}({self})"
 
 
+def _settings(values):
+    """Yields a match of `_SETTING` for each of the settings in a string."""
+    position = 0
+    while position < len(values):
+        match = _SETTING.match(values, position)
+        if match is None:
+            raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
+        yield match
+        position = match.end()
+
+
 def _parse(name, kind, text):
-    """Converts a string to a value of type `kind`."""
     text = text.strip()
     if kind is bool:
         spellings = {"true": True, "1": True, "false": False, "0": False}

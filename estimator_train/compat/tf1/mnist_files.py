@@ -113,7 +113,6 @@ def read_data_sets(
 
 
 def _read_part(folder, name, one_hot):
-    """Returns the images and labels of one part."""
     images = _read(Path(folder) / f"{name}-images-idx3-ubyte.gz")
     labels = _read(Path(folder) / f"{name}-labels-idx1-ubyte.gz")
     return images, np.eye(_CLASSES)[labels] if one_hot else labels

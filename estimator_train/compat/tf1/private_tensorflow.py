@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import os
 import sys
-import types
+
+from estimator_train.compat.drop_in import moved
 
 _KERAS = "tensorflow.python.keras"
 # TensorFlow 1 imported its tf.keras from here. The public names come last, because optimizers differ in tf_keras.src.
@@ -58,20 +57,13 @@ def _exists(path):
         return False
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _Finder(moved.Finder):
+    def sources(self, path):
+        return _today(path) or None
+
     def find_spec(self, fullname, path, target=None):
-        if not _today(fullname):
-            return None
-        spec = importlib.machinery.ModuleSpec(fullname, self, origin="tf_keras", is_package=True)
-        below = fullname.removeprefix("tensorflow.python.").split(".")
-        spec.submodule_search_locations = [os.path.join(*sys.modules["tensorflow.python"].__path__, *below)]
+        spec = super().find_spec(fullname, path, target)
+        if spec is not None:
+            below = fullname.removeprefix("tensorflow.python.").split(".")
+            spec.submodule_search_locations = [os.path.join(*sys.modules["tensorflow.python"].__path__, *below)]
         return spec
-
-    def create_module(self, spec):
-        return types.ModuleType(spec.name)
-
-    def exec_module(self, module):
-        for path in _today(module.__name__):
-            today = importlib.import_module(path)
-            names = {name: value for name, value in vars(today).items() if not name.startswith("__")}
-            vars(module).update(names)

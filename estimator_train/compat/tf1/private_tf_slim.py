@@ -4,8 +4,6 @@ tf_slim has one list of scopes for the whole process. MirroredStrategy switches 
 middle of a model_fn, so a scope that one replica has opened would count in the others.
 """
 
-from __future__ import annotations
-
 import threading
 
 from tf_slim.ops import arg_scope

@@ -58,17 +58,13 @@ def open_cache(
     """Fills the cache and returns a function that reads from it.
 
     The function maps indices into `paths` to the value that `decode_own_channels` returns for these files. Images are
-    stored in the order of `paths` as `decoded` returns them: float32, with one channel if grayscale.
+    stored in the order of `paths` as `decoded` returns them: float32, with one channel if grayscale. With `skip`, those
+    that cannot be decoded are left out.
 
-    Args:
-      cache: "memory" or a directory. A file in the directory is valid for the same paths, sizes and modification times
-        of the image files, image size, `fast`, `resize` and `orient`. If several processes need the same file, the
-        first one writes it; if that process is interrupted, the partial file is ignored. So is a file without images
-        that can be decoded now, because a file system that fails for a while leaves the same gaps as damaged images.
-      paths: paths of the files.
-      image_size: (height, width).
-      fast, resize, orient: see `decoded`.
-      skip: whether to skip images that cannot be decoded.
+    `cache` is "memory" or a directory. A file in the directory is valid for what `key_of_files` is given. If several
+    processes need the same file, the first one writes it; if that process is interrupted, the partial file is ignored.
+    So is a file without images that can be decoded now, because a file system that fails for a while leaves the same
+    gaps as damaged images.
 
     Raises:
       MemoryError, OSError: the images do not fit.

@@ -43,13 +43,7 @@ def decode_image(
 ) -> tf.Tensor:
     """Decodes an image, given as a string scalar, to a float32 RGB image of (height, width, 3) in [0, 1].
 
-    Args:
-      image_size: (height, width).
-      resize, orient: see `decoded`.
-      serving: see `decode_pixels`.
-
-    Raises:
-      tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
+    `resize` and `orient` are those of `image_files`. See `decode_pixels` for `serving` and errors.
     """
     return to_rgb(_decode(encoded, image_size, False, resize, orient, serving))
 
@@ -60,15 +54,12 @@ def decode_pixels(
     """Decodes an image without resizing: uint8 of (height, width, 1 or 3).
 
     Args:
-      encoded: a string scalar.
-      at_least: (height, width). The JPEG decoder scales the image down as far as it stays at least this large; None
-        keeps the original size.
-      orient: whether to turn a JPEG or TIFF as its EXIF orientation says.
+      at_least: (height, width) to which the JPEG decoder scales the image down, but not below; None keeps its size.
       serving: whether to use TensorFlow's operations only, as a SavedModel or another process must; they decode all
         formats but TIFF.
 
     Raises:
-      tf.errors.InvalidArgumentError: see `decode_image`.
+      tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = size_in_header(encoded)
@@ -115,10 +106,7 @@ def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> 
 
 
 def decode_files(paths: tf.Tensor, image_size: tuple[int, int], **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes files in parallel; returns the images that can be decoded and their indices in `paths`, in order.
-
-    `how` are the other arguments of `decoded`.
-    """
+    """Decodes files like `decoded`; returns the images that can be decoded, in order, and their indices in `paths`."""
     images, places = decode_own_channels(paths, image_size, **how)
     return to_rgb(images), places
 
@@ -148,18 +136,10 @@ def decoded(
     orient: bool = True,
     serving: bool = False,
 ) -> tf.data.Dataset:
-    """Returns a dataset of (image, whether it is grayscale, number), in order.
+    """Returns a dataset of (image, whether it is grayscale, number), in order, of a dataset of (number, path).
 
     Files that cannot be decoded are left out. Images are float32 of shape (height, width, 1) if grayscale, else
-    (height, width, 3).
-
-    Args:
-      files: a dataset of (number, path).
-      image_size: (height, width).
-      fast: whether the JPEG decoder scales down images that are at least twice as large, which makes resizing cheaper.
-      resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
-        two sides; "pad" keeps it, and adds black borders.
-      orient, serving: see `decode_pixels`.
+    (height, width, 3). The other arguments are those of `image_files`; see `decode_pixels` for `serving`.
     """
 
     def decode(number: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -1,5 +1,7 @@
 """KeyboardInterrupt anywhere in a training: the steps done are saved, and a second one stops that, too."""
 
+import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -162,10 +164,14 @@ def test_a_users_own_saver_saves_the_interrupted_training(make_estimator):
 
 
 @of_keras
-def test_workers_in_sync_save_nothing_alone(make_estimator, monkeypatch):
-    monkeypatch.setattr(synchronous, "spans_workers", lambda strategy: True)
+def test_workers_in_sync_save_nothing_alone(make_estimator):
     estimator = make_estimator()
-    assert estimator._savers([v1.train.CheckpointSaverHook(estimator.model_dir, save_steps=1)]) == []
+    hooks = [et.CheckpointSaverHook(estimator.model_dir, save_steps=1000), At(2, interrupt)]
+    with contextlib.closing(estimator._prepare(et.ModeKeys.TRAIN, three, None, None, hooks)) as run, run.as_default():
+        in_sync = dataclasses.replace(run, agreement=synchronous.Agreement(estimator.config))
+        with pytest.raises(KeyboardInterrupt):
+            estimator._run_steps(in_sync, hooks)
+    assert checkpoints.read_global_step(estimator.latest_checkpoint()) == 0
 
 
 NOTEBOOK = [

@@ -16,6 +16,7 @@ import warm_python
 import estimator_train as et
 from estimator_train._engine.cluster import completion, tasks
 from estimator_train._engine.graph.model import GraphModel
+from estimator_train._engine.model_fn import Start
 from estimator_train.app.cli.commands.launch import free_addresses
 
 SCRIPT = Path(__file__).parents[2] / "data" / "cluster" / "train.py"
@@ -204,7 +205,7 @@ def test_each_training_process_gets_its_share_of_the_input(others, monkeypatch, 
 
     config = et.RunConfig(tmp_path)
     for mode in (et.ModeKeys.TRAIN, et.ModeKeys.EVAL):
-        GraphModel(counting, None, None).prepare(mode, sharded_input_fn, config, None, None, None)
+        GraphModel(counting, None, None).prepare(mode, sharded_input_fn, Start(config, None, None), None)
     train, evaluation = contexts
     assert (train.num_input_pipelines, train.input_pipeline_id) == (3, 2)
     assert (evaluation.num_input_pipelines, evaluation.input_pipeline_id) == (1, 0)

@@ -9,10 +9,12 @@ from PIL import Image
 
 import estimator_train as et
 from estimator_train import input_fns
-from estimator_train._engine.input_fns.frozen_features import frozen_features
+from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
+from estimator_train._engine.keras import device_rows
 
 layers = keras.layers
 CLASSES = ["ill", "well"]
+WEIGHT = "layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def build():
@@ -93,6 +95,41 @@ def test_two_replicas_share_the_features(scans, mirrored, tmp_path):
     _, values = train(tmp_path / "over", cached(scans), mirrored(2))
     assert len(values) == 6
     np.testing.assert_allclose(values, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_step_reads_the_features_where_they_fit_on_its_device(replicas, scans, mirrored, monkeypatch, tmp_path):
+    sent, batches = [], FrozenFeatures.batches
+    monkeypatch.setattr(FrozenFeatures, "batches", lambda *given: sent.append(batches(*given)) or sent[-1])
+    monkeypatch.setattr(device_rows, "is_gpu", lambda device: True)
+    losses, weights = [], []
+    for free in (2 * 22 * 64 * 4 - 1, 2 * 22 * 64 * 4):  # 22 examples with features of 4 x 4 x 4, float32
+        monkeypatch.setattr(device_rows.private_tensorflow, "free_bytes", lambda device, free=free: free)
+        estimator, before = train(tmp_path / str(free), cached(scans), mirrored(replicas), max_steps=2)
+        _, after = train(tmp_path / str(free), cached(scans), mirrored(replicas))
+        losses.append([*before, *after])
+        weights.append(estimator.get_variable_value(WEIGHT))
+    types = [[part.dtype.name for part in tf.nest.flatten(dataset.element_spec)] for dataset in sent]
+    assert types == [["float32", "float32"]] * 2 + [["int64", "float32"]] * 2
+    np.testing.assert_array_equal(*losses)
+    np.testing.assert_array_equal(*weights)
+
+
+@pytest.mark.slow
+def test_features_on_a_device_make_room_for_those_of_the_next_training(monkeypatch, tmp_path):
+    def features(value):
+        images, labels = np.full((4, 8, 8, 3), value, "float32"), np.eye(2, dtype="float32")[[0, 1, 0, 1]]
+        return frozen_features(lambda: tf.data.Dataset.from_tensors((images, labels)), batch_size=2)
+
+    monkeypatch.setattr(device_rows, "is_gpu", lambda device: True)
+    weights = []
+    for free in (0, 1e9):
+        monkeypatch.setattr(device_rows.private_tensorflow, "free_bytes", lambda device, free=free: free)
+        estimator = et.model_to_estimator(build(), model_dir=tmp_path / str(free))
+        for value in (0.0, 1.0):
+            estimator.train(features(value), steps=2)
+        weights.append(estimator.get_variable_value(WEIGHT))
+    np.testing.assert_array_equal(*weights)
 
 
 @pytest.mark.gpu

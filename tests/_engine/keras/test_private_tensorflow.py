@@ -51,6 +51,12 @@ def test_a_v1_optimizer_whose_state_is_elsewhere_is_an_error():
         private_tensorflow.copy_v1_optimizer(optimizer)
 
 
+def test_the_free_memory_of_a_device_is_its_limit_without_what_is_used(monkeypatch):
+    """Features would never stay on a GPU, or take the room that a step needs."""
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda device: {"current": 100})
+    assert private_tensorflow.free_bytes(tf.zeros([]).device) == 2**28 - 100  # TensorFlow says this of every CPU
+
+
 def test_autograph_in_a_step_that_is_traced_without_it(two_replicas):
     """A train_step with `if tensor:` in it could not be traced, or Keras' optimizers not reduce gradients in it."""
     strategy = two_replicas

@@ -1,5 +1,6 @@
 """Steps in each mode, and the facts that programs state about their runs."""
 
+import contextlib
 import types
 
 import keras as keras3
@@ -268,6 +269,22 @@ def test_xla_trains_replicas_as_they_train_without_it(keras, settings, tolerance
         np.testing.assert_allclose(weights[name], value, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("device", [None, "CPU:0"])
+def test_beside_a_gpu_xla_compiles_models_of_keras_3_where_fit_does(device, monkeypatch, tmp_path):
+    gpu, there = types.SimpleNamespace(device_type="GPU"), tf.config.list_physical_devices
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: there(kind) + [gpu] * (kind is None))
+    strategy = device and tf.distribute.OneDeviceStrategy(device)
+    by_ours, by_fit = [], []
+    estimator = et.model_to_estimator(tagger(keras3, by_ours), config=et.RunConfig(tmp_path, train_distribute=strategy))
+    with strategy.scope() if device else contextlib.nullcontext():
+        fitted = tagger(keras3, by_fit)
+    del by_ours[:], by_fit[:]
+    estimator.train(words, steps=1)
+    fitted.fit(words().take(1), verbose=0)
+    assert any(by_ours) == any(by_fit) == (device is None)
+
+
 @pytest.mark.parametrize(("keras", "replicas"), [(keras, 2), pytest.param(keras3, 1, marks=pytest.mark.slow)])
 def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(keras, replicas, mirrored, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -280,6 +297,20 @@ def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(keras, repli
         estimator.train(lambda batch=batch: tf.data.Dataset.from_tensors(batch).repeat(), steps=2)
         metrics.append(estimator.evaluate(lambda batch=batch: tf.data.Dataset.from_tensors(batch).repeat(2)))
     assert metrics[0] == pytest.approx(metrics[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("keras", [keras, keras3])
+@pytest.mark.parametrize("settings", [{"jit_compile": True}, {}])
+def test_a_compiled_step_leaves_no_variable_to_change_outside(keras, settings):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"], jit_compile=bool(settings))
+    program = training(model, **settings)
+    strategy, batch = tf.distribute.get_strategy(), (tf.constant(X), tf.constant(Y))
+    program.build_variables(strategy, (tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1])))
+    step = tf.function(lambda batch: program.run_step(strategy, program.step, batch), autograph=False)
+    graph = step.get_concrete_function(batch).graph
+    changes = [op.type for op in graph.get_operations() if op.op_def.is_stateful and "Assign" in op.type]
+    assert bool(changes) != bool(settings)
 
 
 def test_xla_over_replicas_needs_the_step_of_keras(mirrored, tmp_path):

@@ -190,8 +190,6 @@ WRONG = [
     ),
     (["--phases", PHASES, "--learning-rate", "1"], "epochs= and lr=; leave out --learning-rate"),
     (["--phases", PHASES, "--freeze", "all"], "epochs= and lr=; leave out --freeze"),
-    (["--phases", PHASES, "--early-stopping", "2"], "has a number of epochs; leave out --early-stopping"),
-    (["--phases", PHASES, "--ema", "0.9"], "the averages of --ema would start over in each of the --phases"),
     (
         ["--freeze", "none", "--cache", "features"],
         "--cache features keeps the outputs of frozen layers; leave it out, or",
@@ -454,7 +452,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "validation": "2 images, a share of 0.1 of the training images, for the evaluations during training",
         "files": str(scans),
         "model": "mobilenet_v2 for images of 24x32, starting from imagenet, freeze=all",
-        "steps": "12: 4 epochs of 3",
+        "steps": "12: 4 epochs of 3 steps",
         "batch": "2 images on each of 2 replicas: 4 a step",
         "devices": "the first 2 GPUs",
         "optimizer": "adam",
@@ -499,7 +497,7 @@ def test_folders_of_the_data_that_are_left_out_are_named(plan, scans, tmp_path):
 def test_the_plan_of_a_fine_tuning_has_its_phases_and_their_steps(plan, scans):
     data = ["--dataset", "images", "--data-dir", scans, "--batch-size", "2", "--model", "efficientnet_b0"]
     planned = plan(*data, "--phases", PHASES, "--replicas", "2")
-    assert (planned["phases"], planned["steps"]) == (PHASES, "9: 3 epochs of 3")
+    assert (planned["phases"], planned["steps"]) == (PHASES, "9: 3 epochs of 3 steps")
     assert planned["rate"] == "that of each phase, not scaled by the 2 replicas, constant"
     assert plan(*data, "--freeze", "block4a_bn")["model"].endswith(", freeze=block4a_bn")
 
@@ -516,7 +514,7 @@ def begun(files, tmp_path):
 def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     repeated = plan("--config", f"{begun}/run.json")
     assert repeated["model"] == "vgg16 for images of 64x64, starting from imagenet, freeze=block4_pool"
-    assert repeated["steps"] == "3: 3 epochs of 1"
+    assert repeated["steps"] == "3: 3 epochs of 1 step"
     assert repeated["batch"] == "8 images on each of 2 replicas: 16 a step"
     best = "the checkpoint of the best loss is kept"
     once = "then once on the 4 images to evaluate on"
@@ -524,7 +522,7 @@ def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     assert (repeated["seed"], repeated["folder"]) == ("5", "runs/images")
     changed = plan("--config", f"{begun}/run.json", "--gpus", "3", "--max-steps", "9", "--model", "small_cnn")
     assert changed["devices"] == "the first 3 GPUs"
-    assert changed["steps"] == "9: 9 epochs of 1"
+    assert changed["steps"] == "9: 9 epochs of 1 step"
     assert changed["model"] == "small_cnn for images of 64x64"
 
 
@@ -538,7 +536,7 @@ def test_a_resumed_run_keeps_its_settings_but_may_train_longer(plan, begun, scan
     assert plan("--model-dir", begun, "--resume", *flags) == resumed | {
         "files": str(moved),
         "rate": "0.0001, constant",
-        "steps": "10: 5 epochs of 2",
+        "steps": "10: 5 epochs of 2 steps",
         "batch": "8 images",
         "devices": "the first GPU",
         "checkpoints": "every 8 steps and at the end",
@@ -607,7 +605,7 @@ def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_
     said = plan()
     assert said["data"] == "synthetic_oct: 800 images to train on and 200 to evaluate on, in 4 classes"
     assert said["classes"] == "CNV 200 + 50, DME 200 + 50, DRUSEN 200 + 50, NORMAL 200 + 50"
-    assert said["steps"] == "300: 12 epochs of 25"
+    assert said["steps"] == "300: 12 epochs of 25 steps"
     drawn = tmp_path / "cache" / "estimator_train" / "synthetic_oct" / "seed-0"
     assert said["files"] == f"{drawn}, drawn when training starts"
 
@@ -618,12 +616,14 @@ def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, command, scans, 
     assert (said["data"], said["folder"]) == (f"images: {numbers}, from the folders in --data-dir", "runs/images")
     assert plan("--data-dir", scans, "--resume")["folder"] == "runs/images", "as a run that is not there yet"
     for name in ("CNV", "DME", "DRUSEN", "NORMAL"):
-        shutil.copytree(scans / "dark", tmp_path / "four" / name)
+        shutil.copytree(scans / "dark", tmp_path / "own" / name)
+        shutil.copytree(scans / "dark", tmp_path / "four" / "train" / name)
         shutil.copytree(scans / "dark", tmp_path / "five" / "train" / name)
     (tmp_path / "five" / "train" / "AMD").symlink_to(scans / "dark")
     code, output, _ = command("--data-dir", "four", "--dry-run")
     assert code == 0 and "vgg16 for images of 224x224, starting from imagenet" in output
     assert "oct2017: 24 images to train on and 8 to evaluate on, in 4 classes, from the folders in --data-dir" in output
+    assert plan("--data-dir", "own")["data"].startswith("images: 24 images to train on and 8 to ")
     assert plan("--data-dir", "five")["data"].startswith("images: 30 images to train on and 10 to ")
 
 

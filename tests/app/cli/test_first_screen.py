@@ -50,7 +50,7 @@ data         synthetic_oct: 16 images to train on and 8 to evaluate on, in 4
 classes      CNV 4 + 2, DME 4 + 2, DRUSEN 4 + 2, NORMAL 4 + 2
 files        oct
 model        small_cnn for images of 96x96
-steps        6: 3 epochs of 2
+steps        6: 3 epochs of 2 steps
 batch        8 images
 devices      the first GPU, or the CPU if there is none
 optimizer    adam

@@ -47,7 +47,7 @@ def test_the_csv_has_a_line_an_epoch_and_callbacks_change_the_training(command, 
     code, output, _ = command(*given, "--seed", "1", "--epochs", "2")
     assert code == 0
     (steps,) = [line for line in output.splitlines() if line.startswith("steps ")]
-    per_epoch = int(steps.split()[-1])
+    per_epoch = int(steps.split()[-2])  # the line ends with its unit
     lines = lines_of(tmp_path / "run" / "metrics.csv")
     assert [(float(line["epoch"]), int(line["step"])) for line in lines] == [(1, per_epoch), (2, 2 * per_epoch)]
     assert [float(line["learning_rate"]) for line in lines] == pytest.approx([0.01, 0.005])

@@ -8,9 +8,16 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.checkpoints import VALUE, slots
+from estimator_train.app.cli.run import training
 from estimator_train.app.models import classifier
+from estimator_train.app.runs.stored_run import StoredRun
 
 PHASES = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=2 lr=1e-3"
+IN_VAIN = "freeze=all epochs=1 lr=1e-12; freeze=bottom epochs=2 lr=1e-12"  # the loss stays the same
+PLACES = {name: f"layer_with_weights-0/layer_with_weights-{index}" for index, name in enumerate(("bottom", "top"))}
+PLACES["head"] = "layer_with_weights-1"
+EARLY = ["--phases", IN_VAIN, "--evaluate-every", "1", "--early-stopping", "1"]
 
 
 @pytest.fixture
@@ -33,10 +40,13 @@ def train(command, scans, monkeypatch):
 
 def weights(prefix, name):
     """Returns a list of a layer's values in a checkpoint, the kernel first."""
-    reader = tf.train.load_checkpoint(str(prefix))
-    place = {"bottom": "layer_with_weights-0/layer_with_weights-0", "top": "layer_with_weights-0/layer_with_weights-1"}
-    place["head"] = "layer_with_weights-1"
-    return reader.get_tensor(f"{place[name]}/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+    return tf.train.load_checkpoint(str(prefix)).get_tensor(f"{PLACES[name]}/kernel{VALUE}")
+
+
+def average(prefix, name):
+    """Returns the moving average of the kernel of a layer in a checkpoint."""
+    averages, reader = slots.averages(str(prefix)), tf.train.load_checkpoint(str(prefix))
+    return reader.get_tensor(averages[f"{PLACES[name]}/kernel"] + VALUE)
 
 
 def is_same(folder, steps, name):
@@ -112,3 +122,55 @@ def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_pat
     *on_the_way, _ = steps  # the last evaluation is that of the kept checkpoint
     assert on_the_way == sorted(set(on_the_way)) and on_the_way[-1] == 6
     assert list((run / "export" / "best_checkpoint").glob("*.index"))
+
+
+def lines_of_phases(output):
+    return [line for line in output.splitlines() if line.startswith(("phase freeze", "stopped"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_in", ["_at_next_phase", "_parts"])  # before and after run.json has the end
+def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command, tmp_path, monkeypatch, killed_in):
+    code, output, errors = train("--model-dir", "whole", *EARLY)
+    assert code == 0, errors
+    second = ["phase freeze=bottom, to step 8", "stopped at step 4: the loss did not fall in 1 evaluations"]
+    assert lines_of_phases(output) == ["phase freeze=all, to step 3", "phase freeze=all stopped at step 2", *second]
+    assert StoredRun("whole").about["last_step"] == 8 and StoredRun("whole").phase_ends == [2]
+
+    unkilled, calls = getattr(training, killed_in), []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) > (killed_in == "_parts"):
+            raise SystemExit(9)
+        return unkilled(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, killed_in, killed)
+        code, output, _ = train("--model-dir", "killed", *EARLY)
+    assert code == 9 and "phase freeze=bottom" not in output
+    patience = ["--early-stopping", "3"][: 2 * (killed_in == "_parts")]  # ends no phase another time
+    code, output, errors = command("--model-dir", "killed", "--resume", *patience)
+    assert code == 0, errors
+    assert StoredRun("killed").phase_ends == [2]
+    if patience:
+        assert lines_of_phases(output)[0] == "phase freeze=bottom, to step 8" and "stopped at step 6" in output
+    else:
+        assert lines_of_phases(output)[1:] == ["phase freeze=all stopped at step 2", *second]
+        for name in ("bottom", "top", "head"):
+            assert np.array_equal(*(weights(tmp_path / run / "model.ckpt-4", name) for run in ("whole", "killed")))
+
+
+@pytest.mark.slow
+def test_the_next_phase_continues_averages_and_begins_others_at_weights(train, command, tmp_path):
+    phases = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=1 lr=1e-2"
+    code, _, errors = train("--model-dir", "run", "--phases", phases, "--ema", "0.5", "--evaluate-every", "3")
+    assert code == 0, errors
+    border, later = tmp_path / "run" / "model.ckpt-3", tmp_path / "run" / "model.ckpt-4"
+    before = {"head": average(border, "head"), "top": weights(border, "top")}
+    for name in before:
+        expected = (before[name] + weights(later, name)) / 2
+        np.testing.assert_allclose(average(later, name), expected, atol=1e-6)
+    assert not np.allclose(before["head"], weights(border, "head"))
+    code, _, errors = command("evaluate", "--model-dir", "run", "--all")  # of both phases
+    assert code == 0, errors

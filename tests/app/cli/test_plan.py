@@ -49,7 +49,7 @@ def test_a_plain_training_says_only_what_holds(planned, scans, tmp_path):
         "classes": "bright 6 + 2, dark 6 + 2",
         "files": str(scans),
         "model": "small_cnn for images of 24x32",
-        "steps": "6: 2 epochs of 3",
+        "steps": "6: 2 epochs of 3 steps",
         "batch": "4 images",
         "devices": "the first GPU, or the CPU if there is none",
         "optimizer": "adam",
@@ -72,7 +72,7 @@ def test_a_rate_test_says_that_it_keeps_only_its_plot(planned, tmp_path):
     lines = planned(finds_rate=True)
     assert lines.pop("rate") == "rises from 1e-07 to 10, or until the loss diverges"
     assert lines.pop("folder") == f"{tmp_path}/run, for the plot learning_rate.png; nothing else is kept"
-    assert lines.pop("steps") == "100: 33.33 epochs of 3"
+    assert lines.pop("steps") == "100: 33.33 epochs of 3 steps"
     plain = planned()
     assert lines == {
         name: plain[name] for name in ("data", "classes", "files", "model", "batch", "devices", "optimizer")
@@ -123,7 +123,7 @@ def test_frozen_layers_are_said_given_or_not(planned, settings, frozen, rate):
 def test_several_batches_make_a_step(planned):
     lines = planned({"replicas": 2, "accumulate_steps": 3, "epochs": None, "max_steps": 5})
     assert lines["batch"] == "4 images on each of 2 replicas, 3 times: 24 a step"
-    assert (lines["steps"], lines["devices"]) == ("5: 5 epochs of 1", "2 replicas on the CPU")
+    assert (lines["steps"], lines["devices"]) == ("5: 5 epochs of 1 step", "2 replicas on the CPU")
 
 
 def test_evaluations_say_what_they_decide(planned):

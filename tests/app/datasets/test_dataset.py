@@ -34,7 +34,7 @@ def test_a_small_folder_is_trained_for_some_300_steps(scans, batch_size, epochs)
 
 
 def test_a_large_folder_is_trained_for_5_epochs_and_others_for_their_own(scans):
-    many = dataclasses.replace(scans.train, paths=scans.train.paths * 1000, keys=[], labels=[])
+    many = dataclasses.replace(scans.train, labels=scans.train.labels * 1000)
     assert dataclasses.replace(scans, train=many).epochs_for(32) == 5
     assert dataclasses.replace(scans, default_epochs=2).epochs_for(32) == 2
 

@@ -1,6 +1,7 @@
 """CSV manifests: what they may hold, how they are split, and how their bad rows are named."""
 
 import csv
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -88,7 +89,8 @@ def test_numbers_have_mean_and_deviation_and_weights_of_training_rows(manifest):
     data = open_manifest(manifest(("path", "label", "split", "weight"), *rows), "regression")
     assert data.class_names == () and data.train.labels.dtype == np.float32
     assert data.train.labels.tolist() == [[3.5], [-1]] and data.eval.labels.tolist() == [[20]]
-    assert data.label_moments() == (3.5, 1.0)  # weighed
+    assert data.label_moments() == (3.5, 1.0)  # weighed; a deviation of 0 would divide by 0
+    assert dataclasses.replace(data.train, weights=None).moments() == (1.25, 2.25)
     assert data.train.weights.tolist() == [2, 0]
 
 

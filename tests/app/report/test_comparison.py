@@ -42,16 +42,18 @@ def runs():
 
 def test_only_differing_settings_are_listed(runs):
     assert differing_facts(runs) == {"seed": ["1", "2"], "weights": ["none", "imagenet"]}
+    smaller = runs[0]._replace(facts=runs[0].facts | {"image_size": [16, 16], "log": ["csv", "wandb"]})
+    assert differing_facts([runs[0], smaller]) == {"image_size": ["24x32", "16x16"], "log": ["none", "csv, wandb"]}
 
 
 def test_numbers_are_those_of_the_last_evaluations(runs):
     assert numbers(runs) == {
         "checkpoint": ["model.ckpt-9", "model.ckpt-9"],
-        "accuracy": ["0.5000", "0.7500"],
-        "macro F1": ["0.5000", "0.7500"],
-        "loss": ["0.5000", "0.2500"],
+        "accuracy": [0.5, 0.75],
+        "macro F1": [0.5, 0.75],
+        "loss": [0.5, 0.25],
     }
-    assert class_numbers(runs)["<A>"]["F1"] == ["0.5000", "0.7500"]
+    assert class_numbers(runs)["<A>"]["F1"] == [0.5, 0.75]
 
 
 def changed(right, wrong, shared):
@@ -85,7 +87,7 @@ def test_a_comparison_begins_with_the_verdict_and_has_differences(runs):
     lines = table(runs).splitlines()
     assert lines[0].startswith("runs/b is neither better nor worse than the first run: ")
     rows = [line.split() for line in lines]
-    assert ["accuracy", "0.5000", "0.7500", "+0.25"] in rows
+    assert ["accuracy", "0.5000", "0.7500", "+0.2500"] in rows
     _, of_three, *_ = table([*runs, runs[0]._replace(name="runs/c")]).split("\n\n")
     assert "runs/c" in of_three and "difference" not in of_three
 
@@ -166,7 +168,7 @@ def test_a_terminal_gets_tables_in_its_width(runs):
 
 def test_a_run_without_evaluations_can_be_compared(runs):
     begun = runs[0]._replace(name="runs/begun", evaluation=None, predictions=None, curves={})
-    assert numbers([runs[0], begun])["accuracy"] == ["0.5000", "n/a"]
+    assert numbers([runs[0], begun])["accuracy"] == [0.5, None]
     assert class_numbers([runs[0], begun]) == {}
     assert "examples" not in table([runs[0], begun])
 

@@ -26,16 +26,16 @@ def texts(monkeypatch):
 
 
 def draw_matrix():
-    plots.confusion_matrix(plots.LIGHT, NAMES, np.eye(3, dtype=int))
+    plots.confusion_matrix(NAMES, np.eye(3, dtype=int))
 
 
 def draw_samples():
-    plots.samples(plots.LIGHT, [Image.new("L", (4, 4))] * 3, NAMES)
+    plots.samples([Image.new("L", (4, 4))] * 3, NAMES)
 
 
 def draw_curves():
     for name in NAMES:
-        plots.curves(plots.LIGHT, name, {1: 1.0, 2: 1000.0}, {})
+        plots.curves(name, {1: 1.0, 2: 1000.0}, {})
 
 
 @pytest.fixture
@@ -48,44 +48,44 @@ def axes(monkeypatch):
 
 def test_a_long_training_is_smoothed_with_its_values_behind(axes):
     values = {step: float(step % 2) for step in range(40)}
-    plots.curves(plots.LIGHT, "loss", values, {39: 0.5})
+    plots.curves("loss", values, {39: 0.5})
     behind, smooth, evaluation = axes[0].lines
     assert [*behind.get_ydata()] == [*values.values()] and behind.get_alpha() < 1
     assert min(smooth.get_ydata()[10:]) > 0.4 and max(smooth.get_ydata()[10:]) < 0.6
     assert smooth.get_ydata()[0] == 0  # the first value, and no other
     assert evaluation.get_marker() == "o"
-    plots.curves(plots.LIGHT, "loss", dict(list(values.items())[:5]), {})
+    plots.curves("loss", dict(list(values.items())[:5]), {})
     assert len(axes[1].lines) == 1
 
 
 def test_lines_separate_phases_and_a_star_marks_the_best(axes):
-    plots.curves(plots.LIGHT, "loss", {1: 1.0, 2: 0.5}, {1: 0.9, 2: 0.7}, [1], 2)
+    plots.curves("loss", {1: 1.0, 2: 0.5}, {1: 0.9, 2: 0.7}, [1], 2)
     border, _, _, star = axes[0].lines
     assert border.get_xdata() == [1, 1]
     assert (star.get_marker(), [*star.get_xdata()], [*star.get_ydata()]) == ("*", [2], [0.7])
 
 
 def test_compared_runs_are_smoothed(axes):
-    plots.compared_curves(plots.LIGHT, "loss", {"a": {step: float(step % 2) for step in range(40)}, "b": {1: 0.5}})
+    plots.compared_curves("loss", {"a": {step: float(step % 2) for step in range(40)}, "b": {1: 0.5}})
     behind, smooth, short = axes[0].lines
     assert behind.get_alpha() < 1 and max(smooth.get_ydata()[10:]) < 0.6
     assert [*short.get_ydata()] == [0.5]
 
 
 def test_a_confusion_matrix_has_counts_and_per_cent(axes):
-    plots.confusion_matrix(plots.LIGHT, ["a", "b"], [[3, 1], [0, 5]])
+    plots.confusion_matrix(["a", "b"], [[3, 1], [0, 5]])
     assert [text.get_text() for text in axes[0].texts] == ["3\n75 %", "1\n25 %", "0", "5\n100 %"]
 
 
 @pytest.mark.parametrize("value", [0.6931, 0.0, -2.0])
 def test_an_axis_of_values_that_hardly_differ_does_not_magnify_that(axes, value):
-    plots.curves(plots.LIGHT, "loss", {1: value, 2: value * (1 + 1e-6), 3: value}, {})
+    plots.curves("loss", {1: value, 2: value * (1 + 1e-6), 3: value}, {})
     low, high = axes[0].get_ylim()
     assert high - low > 0.1 and low < value < high
 
 
 def test_a_reliability_diagram_has_a_point_a_bin(axes):
-    plots.reliability(plots.LIGHT, [(0.55, 0.5, 4), (0.95, 1.0, 16)])
+    plots.reliability([(0.55, 0.5, 4), (0.95, 1.0, 16)])
     (points,) = axes[0].collections
     assert points.get_offsets().tolist() == [[0.55, 0.5], [0.95, 1.0]]
     small, large = points.get_sizes()

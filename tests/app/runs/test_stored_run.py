@@ -59,11 +59,12 @@ def test_a_run_without_evaluations_and_timing_has_none(tmp_path, warnings):
 
 
 @pytest.mark.parametrize("text", ["", '{"steps_per', "[1]", json.dumps(TIMING | {"input_wait_share": "much"}), "{}"])
-def test_a_timing_that_is_none_is_left_out_and_reported(text, tmp_path, warnings):
+def test_a_timing_that_is_none_is_left_out_and_reported_once(text, tmp_path, warnings):
     (tmp_path / "timing.json").write_text(json.dumps(TIMING))
     assert stored(tmp_path).timing == TIMING | {"sessions": []}
     (tmp_path / "timing.json").write_text(text)
-    assert stored(tmp_path).timing is None
+    run = stored(tmp_path)
+    assert run.timing is None and run.timing is None
     (warning,) = warnings
     assert "timing.json is skipped" in warning
 
@@ -93,6 +94,15 @@ def test_parts_of_a_run_json_that_are_of_another_form_are_left_out(tmp_path):
     }
     (tmp_path / "run.json").write_text(json.dumps(run | others))
     assert StoredRun(tmp_path).about == run | {"training": {}}
+
+
+@pytest.mark.parametrize(
+    ("stored_ends", "ends"), [([2, 5], [2, 5]), (None, [4, 8]), (["2", 5], [4, 8]), ([0, 5], [4, 8])]
+)
+def test_phases_end_where_run_json_says_or_else_after_their_epochs(stored_ends, ends, tmp_path):
+    about = {"settings": {"model": "vgg16", "phases": "freeze=all epochs=1; " * 3}, "last_step": 12}
+    (tmp_path / "run.json").write_text(json.dumps(about | {"phase_ends": stored_ends}))
+    assert StoredRun(tmp_path).phase_ends == ends
 
 
 def test_the_weights_of_a_checkpoint_are_counted_without_its_optimizer(classifier, data, batches, tmp_path):

@@ -33,6 +33,16 @@ def test_the_decorators_of_deprecated_functions(log_lines):
     assert "Use the other function." in "".join(log_lines)
 
 
+def test_the_initializers_of_tables_from_text_files(tmp_path):
+    """tf.contrib.lookup had TextFileIdTableInitializer and TextFileStringTableInitializer."""
+    (tmp_path / "words").write_text("a\nb\n")
+    lookup_ops = private_tensorflow.lookup_ops()
+    ids = lookup_ops.TextFileIdTableInitializer(str(tmp_path / "words"), vocab_size=2)
+    strings = lookup_ops.TextFileStringTableInitializer(str(tmp_path / "words"), vocab_size=2)
+    assert tf.lookup.StaticHashTable(ids, -1).lookup(tf.constant("b")).numpy() == 1
+    assert tf.lookup.StaticHashTable(strings, "?").lookup(tf.constant(0, tf.int64)).numpy() == b"a"
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_the_modules_that_tf_compat_wraps(version):
     """`import tensorflow._api.v2.compat.v1 as tf`, which editors write, would have no tf.estimator after install()."""

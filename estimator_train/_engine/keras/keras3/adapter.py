@@ -25,6 +25,7 @@ from estimator_train._engine.types import Nest, Strategy
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
 _Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, str | None]]
+_Trace: TypeAlias = Callable[[Callable[[Nest], object]], None]  # of a function of a replica's batch in Keras' form
 
 # Settings of an optimizer with which Keras 3 synchronizes replicas in a tf.cond, which TensorFlow refuses in fit, too.
 _OF_ONE_REPLICA = {
@@ -43,6 +44,7 @@ class Keras3Adapter(Adapter):
         "Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
     )
     weights_file = "model.weights.h5"
+    reset_method = "reset_state"
     steps_read_metrics = False
 
     # Copies
@@ -51,19 +53,20 @@ class Keras3Adapter(Adapter):
         return model.compiled
 
     def check_trains_on(self, model: Model, strategy: Strategy) -> None:
-        if self.scales_loss(model) and strategy.num_replicas_in_sync > 1:
-            raise UnsuitableError(
-                f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
-                f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
-            )
-        if strategy.num_replicas_in_sync == 1:
+        replicas = strategy.num_replicas_in_sync
+        if replicas == 1:
             return
+        if self.scales_loss(model):
+            raise UnsuitableError(
+                f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on {replicas} replicas "
+                "(keras issue 18666); use bfloat16, or train on one replica."
+            )
         for optimizer in _optimizers(model):
             for name, remedy in _OF_ONE_REPLICA.items():
                 if value := getattr(optimizer, name, None):
                     raise UnsuitableError(
-                        f"{model.name} has an optimizer with {name}={value}, which Keras 3 cannot use on "
-                        f"{strategy.num_replicas_in_sync} replicas; {remedy.format(value)}."
+                        f"{model.name} has an optimizer with {name}={value}, which Keras 3 cannot use on {replicas} "
+                        f"replicas; {remedy.format(value)}."
                     )
 
     layers_within = staticmethod(cloning.all_layers)
@@ -115,14 +118,15 @@ class Keras3Adapter(Adapter):
         is_own = self.is_own_step(model, "test_step") and self.is_own_step(model, step)
         if not is_own and strategy.num_replicas_in_sync == 1:
             return  # the user's step creates them, which only fails on several replicas
-        symbols = _symbols(strategy, element_spec, data)
+        trace = functools.partial(_trace_on_replicas, strategy, element_spec, data)
+        symbols = _symbols(trace)
         with strategy.scope():
             if symbols is not None:
                 self._build_layers_and_metrics(model, symbols, is_own)
             if is_own and step == "train_step":
                 self.build_slots(model)
         if not is_own and step == "train_step":
-            _build_updated_slots(model, strategy, element_spec, data)
+            _build_updated_slots(model, strategy, trace)
 
     def _build_layers_and_metrics(self, model: Model, data: Nest, is_own: bool) -> None:
         if is_own or (self.is_own_step(model, "test_step") and model.loss is not None):
@@ -185,23 +189,19 @@ class Keras3Adapter(Adapter):
             return strategy.run(step, args=(batch,))
         with _recorded_results(model.metrics) as recorded:
             logs, *others = strategy.run(step, args=(batch,))
-        results: dict[int, Nest] = {}
+        result_of = functools.cache(lambda metric: metric.result())
 
         def reduced(value: tf.Tensor) -> tf.Tensor:
             metric, key = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, None))
             if metric is None:
                 return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
-            if id(metric) not in results:
-                results[id(metric)] = metric.result()
-            if key is None:
-                return results[id(metric)]
-            return results[id(metric)][key]
+            result = result_of(metric)
+            return result if key is None else result[key]
 
         return {name: reduced(value) for name, value in logs.items()}, *others
 
-    def _compute_loss(
-        self, model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
-    ) -> tf.Tensor:
+    def _compute_loss(self, model: Model, data: Nest, predictions: Nest, training: bool) -> tf.Tensor:
+        features, labels, weights = self._unpacked(data)
         loss = private_keras3.compute_loss(model, features, labels, predictions, weights, training)
         examples = tf.shape(tf.nest.flatten(features)[0])[0]
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -225,11 +225,6 @@ class Keras3Adapter(Adapter):
             rate = rate()
         return tf.cast(rate, tf.float32)
 
-    def reset_states(self, model: Model) -> None:
-        for layer in all_layers(model):
-            if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built:
-                layer.reset_state()
-
     # Files
 
     def load_model(
@@ -243,6 +238,9 @@ class Keras3Adapter(Adapter):
         if safe_mode:
             return None, True
         return keras.models.load_model(path, custom_objects=custom_objects, safe_mode=False), True
+
+
+ADAPTER = Keras3Adapter()
 
 
 def _refuse_to_take_apart(model: Model, option: str) -> NoReturn:
@@ -342,23 +340,19 @@ def _build_compiled(model: Model, features: Nest, labels: Nest, predictions: Nes
         private_keras3.compute_output_spec(loss, features, labels, predictions, weights, False)
 
 
-def _build_updated_slots(model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
+def _build_updated_slots(model: Model, strategy: Strategy, trace: _Trace) -> None:
     """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
     optimizers = _optimizers(model)
     train_step = private_tensorflow.with_autograph(model.train_step)
     updated: dict[keras.optimizers.Optimizer, list[keras.Variable]] = {}
 
-    def record(
-        optimizer: keras.optimizers.Optimizer,
-        gradients: list[tf.Tensor],
-        trainable_variables: list[keras.Variable] | None = None,
-    ) -> None:
+    def record(optimizer: keras.optimizers.Optimizer, grads: Nest, trainable_variables: list | None = None) -> None:
         updated[optimizer] = list(trainable_variables or ())
 
     for optimizer in optimizers:
         optimizer.apply = functools.partial(record, optimizer)
     try:
-        _trace_on_replicas(strategy, lambda batch: train_step(data(batch)), element_spec)
+        trace(train_step)
     finally:
         for optimizer in optimizers:
             del optimizer.apply
@@ -367,20 +361,22 @@ def _build_updated_slots(model: Model, strategy: Strategy, element_spec: Nest, d
             optimizer.build(variables)
 
 
-def _trace_on_replicas(strategy: Strategy, function: Callable[[Nest], object], element_spec: Nest) -> None:
-    """Traces a function of a replica's batch without running it."""
+def _trace_on_replicas(
+    strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], function: Callable[[Nest], object]
+) -> None:
+    """Traces a function of the result of `data` for a replica's batch, without running it."""
 
     @tf.function(autograph=False)
     def on_replicas(batch: Nest) -> None:
-        strategy.run(function, args=(batch,))
+        strategy.run(lambda batch: function(data(batch)), args=(batch,))
 
     on_replicas.get_concrete_function(element_spec)
 
 
-def _symbols(strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> Nest:
-    """Returns the result of `data` for a replica's batch as KerasTensors, or None if Keras cannot represent it."""
+def _symbols(trace: _Trace) -> Nest:
+    """Returns a replica's batch in Keras' form as KerasTensors, or None if Keras cannot represent it."""
     found: list[Nest] = []
-    _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)
+    trace(found.append)
     tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]
     if not all(isinstance(tensor, tf.Tensor) and tensor.shape.rank is not None for tensor in tensors):
         return None

@@ -11,7 +11,7 @@ from keras import layers
 
 from estimator_train._engine.keras import private_keras
 from estimator_train._engine.keras.keras3 import private_keras3
-from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects
+from estimator_train._engine.keras.protocols import CloneLayer
 from estimator_train._engine.keras.source import ADVICE
 
 _PREPROCESSING = (
@@ -20,17 +20,15 @@ _PREPROCESSING = (
 )
 
 
-def clone(
-    model: keras.Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None
-) -> keras.Model:
-    """Returns a compiled model with the same layers and settings, and new variables."""
-    with keras.saving.custom_object_scope(custom_objects or {}), private_keras3.deserialized_lambdas():
-        try:
+def clone(model: keras.Model, clone_layer: CloneLayer | None = None) -> keras.Model:
+    """See `Adapter.clone`."""
+    try:
+        with private_keras3.deserialized_lambdas():
             copy = _clone_layers(model, clone_layer)
             _copy_trainable(copy, model)
             _compile_like(copy, model)
-        except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-            raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+    except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
+        raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
 
 

@@ -35,6 +35,7 @@ class TfKerasAdapter(Adapter):
     other_package = "keras"
     foreign_callback = "The model is of tf_keras, but {} is of Keras 3; use the tf_keras callback."
     weights_file = "weights.h5"
+    reset_method = "reset_states"
     steps_read_metrics = True
 
     # Copies
@@ -87,13 +88,13 @@ class TfKerasAdapter(Adapter):
     def build_variables(
         self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
     ) -> None:
+        is_own = self.is_own_step(model, step)
         if step == "train_step":
             with strategy.scope():
-                self.learning_rate(model.optimizer)
-        if self.is_own_step(model, step):
-            if step == "train_step":
-                with strategy.scope():
+                self.learning_rate(model.optimizer)  # a legacy optimizer creates its variables when asked
+                if is_own:
                     step_variables.build_slots(model)
+        if is_own:
             step_variables.build_metrics(model, strategy, element_spec, data)
 
     def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
@@ -141,9 +142,8 @@ class TfKerasAdapter(Adapter):
 
         return {name: reduced(value) for name, value in logs.items()}, *others
 
-    def _compute_loss(
-        self, model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest, training: bool
-    ) -> tf.Tensor:
+    def _compute_loss(self, model: Model, data: Nest, predictions: Nest, training: bool) -> tf.Tensor:
+        features, labels, weights = self._unpacked(data)
         return model.compute_loss(features, labels, predictions, weights)
 
     def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
@@ -163,11 +163,6 @@ class TfKerasAdapter(Adapter):
         return None if rate is None else tf.cast(rate, tf.float32)
 
     draws = staticmethod(LayerDraws)
-
-    def reset_states(self, model: Model) -> None:
-        for layer in layers_within(model):
-            if isinstance(layer, layers.RNN) and layer.stateful and layer.built:
-                layer.reset_states()
 
     # Callbacks
 

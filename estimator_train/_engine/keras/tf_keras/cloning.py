@@ -12,7 +12,7 @@ from tf_keras import layers
 
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras import private_tensorflow
-from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects
+from estimator_train._engine.keras.protocols import CloneLayer
 from estimator_train._engine.keras.source import ADVICE
 from estimator_train._engine.keras.tf_keras import graph_mode, placement, private_tf_keras
 from estimator_train._engine.remedies import UnsuitableError
@@ -23,28 +23,25 @@ def layers_within(model: keras.Model) -> list[layers.Layer]:
     return [part for part in object_based.parts_by_key(model).values() if isinstance(part, layers.Layer)]
 
 
-def clone(
-    model: keras.Model, custom_objects: CustomObjects | None, clone_layer: CloneLayer | None = None
-) -> keras.Model:
-    """Returns a compiled model with the same layers and settings, and new variables."""
-    with keras.utils.custom_object_scope(custom_objects or {}):
-        try:
-            copy = _clone_layers(model, clone_layer)
-            _copy_the_rest(copy, model)
-            _compile_like(copy, model)
-            if placement.kept(copy):
-                _update_without_xla(copy)
-        except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-            raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+def clone(model: keras.Model, clone_layer: CloneLayer | None = None) -> keras.Model:
+    """See `Adapter.clone`."""
+    try:
+        copy = _clone_layers(model, clone_layer)
+        _copy_the_rest(copy, model)
+        _compile_like(copy, model)
+        if placement.kept(copy):
+            _update_without_xla(copy)
+    except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
+        raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
 
 
-def in_eager_mode(model: keras.Model, custom_objects: CustomObjects | None, seed: int | None) -> keras.Model:
-    """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
+def in_eager_mode(model: keras.Model, seed: int | None) -> keras.Model:
+    """See `Adapter.in_eager_mode`."""
     if graph_mode.graph_of(model) is None:
         return model
-    weights = graph_mode.initial_weights(model, custom_objects, seed)
-    copy = clone(model, custom_objects)
+    weights = graph_mode.initial_weights(model, seed)
+    copy = clone(model)
     copy.set_weights(weights)
     return copy
 
@@ -98,10 +95,7 @@ def _copy_arguments(original: object, copy: object) -> None:
 
 
 def _copy_the_rest(clone: keras.Model, model: keras.Model) -> None:
-    """Copies what configurations lack, and freezes the layers that are frozen in `model`.
-
-    Raises ValueError if a loss that was added to a layer, or a frozen layer, would be lost.
-    """
+    """Copies what configurations lack; raises ValueError if a loss added to a layer, or a frozen layer, is lost."""
     pairs, seen = [(clone, model)], {id(model)}
     for ours, theirs in pairs:  # parents first, because they also freeze their children
         if isinstance(theirs, layers.Layer):

@@ -19,14 +19,8 @@ def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tu
 
     The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,
     and add nothing to the loss but weight penalties. The split may lie inside a model that is used as a layer. The
-    trained part is compiled.
-
-    Args:
-      model: a functional or Sequential `tf_keras` model, created in the scope of `strategy`.
-      recompute: whether the backward pass of the trained part recomputes activations; see `recomputation`.
-
-    Raises UnsuitableError if the model is of a custom class or does not know its input, no frozen layers lead it,
-    frozen layers follow one whose outputs vary, or their outputs are masked.
+    trained part is compiled, and may `recompute` activations. Raises UnsuitableError if the model is of a custom class
+    or does not know its input, no frozen layers lead it or follow one whose outputs vary, or their outputs are masked.
     """
     with strategy.scope():
         calls, outputs = layer_graph.calls_within(model, "frozen_features")
@@ -58,17 +52,13 @@ def split(model: keras.Model, strategy: Strategy, recompute: bool = False) -> tu
 
 
 def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) -> tuple[list[Call], list[str]]:
-    """Returns the calls of the frozen part, and a list of reasons why it ends there.
-
-    `effects`: as returned by `side_effects`.
-    """
+    """Returns the calls of the frozen part, and a list of reasons why it ends there; see `side_effects`."""
     trained = _ids(model.trainable_variables)
     made, frozen, reasons = _ids(model.inputs), [], []
     after = {}  # ids of tensors that a call keeps out of the frozen part: (reason, remedy)
     for call in calls:
-        effect, inputs = effects.get(call), _ids(call.keras_inputs)
-        is_trained = bool(trained & _ids(call.layer.weights))
-        leads = made >= inputs
+        effect, is_trained = effects.get(call), bool(trained & _ids(call.layer.weights))
+        leads = made >= _ids(call.keras_inputs)
         reason = next((after[id(tensor)] for tensor in call.keras_inputs if id(tensor) in after), None)
         if reason and call.layer.weights and not is_trained:
             why, fix = reason
@@ -81,15 +71,19 @@ def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) ->
             made |= layer_graph.outputs_of([call]).keys()
             continue
         if leads and effect and (not is_trained or isinstance(call.layer, keras.layers.BatchNormalization)):
-            why = f"Layer {call.layer.name} ({type(call.layer).__name__}) {effect}"
-            fix = "freeze it" if is_trained else "remove it, call the model around it with training=False"
-            reason = why, fix
-            reasons.append(why)
+            reason = _obstacle(call, effect, is_trained)
+            reasons.append(reason[0])
         elif is_trained:
             reason = None
         if reason:
             after.update(dict.fromkeys(layer_graph.outputs_of([call]), reason))
     return frozen, reasons
+
+
+def _obstacle(call: Call, effect: str, is_trained: bool) -> tuple[str, str]:
+    """Returns why a call is not in the frozen part, and the remedy."""
+    why = f"Layer {call.layer.name} ({type(call.layer).__name__}) {effect}"
+    return why, "freeze it" if is_trained else "remove it, call the model around it with training=False"
 
 
 def _ids(objects: Iterable[object]) -> set[int]:

@@ -9,7 +9,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_keras, private_tensorflow
-from estimator_train._engine.keras.protocols import CustomObjects
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 
 v1 = tf.compat.v1
@@ -26,8 +25,8 @@ def graph_of(model: keras.Model) -> tf.Graph | None:
     return None
 
 
-def initial_weights(model: keras.Model, custom_objects: CustomObjects | None, seed: int | None) -> list[np.ndarray]:
-    """Returns the weights that the Estimator starts from for `model`, a list of arrays.
+def initial_weights(model: keras.Model, seed: int | None) -> list[np.ndarray]:
+    """Returns the weights that the Estimator starts from for `model`.
 
     They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
     in tf.estimator, in a separate graph with the seed `seed`.
@@ -37,7 +36,7 @@ def initial_weights(model: keras.Model, custom_objects: CustomObjects | None, se
         assert graph is not None  # only variables of a graph are initialized by a session
         with graph.as_default():
             return keras.backend.batch_get_value(model.weights)
-    with tf.Graph().as_default(), keras.utils.custom_object_scope(custom_objects or {}):
+    with tf.Graph().as_default():
         v1.set_random_seed(seed)
         drawn = keras.models.clone_model(model)
         with v1.Session() as session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +24,9 @@ _READS = (
     *("ReadVariableOp", "VarHandleOp", "VariableShape", "ResourceGather", "ResourceGatherNd"),
     *("LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "Assert"),
 )
+
+
+Nodes: TypeAlias = list[NodeDef]
 
 
 class KerasTensor(Protocol):
@@ -45,16 +48,11 @@ class Call(Protocol):
 
 
 def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[KerasTensor]]:
-    """Returns all calls in a model, in order, and the list of its outputs.
+    """Returns all calls in a model, in order, and the list of its outputs; call it in the scope of its strategy.
 
     Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
-    layers are called again on the outer model's tensors, which puts all calls into one graph.
-
-    Args:
-      model: a functional or Sequential `tf_keras` model; call this in the scope of its strategy.
-      option: the setting that needs the calls, for error messages.
-
-    Raises UnsuitableError if the model is of a custom class, or does not know its input.
+    layers are called again on the outer model's tensors, which puts all calls into one graph. Raises UnsuitableError
+    with the setting `option`, which needs the calls, if the model is of a custom class or does not know its input.
     """
     if not is_functional(model):
         raise UnsuitableError(
@@ -77,14 +75,11 @@ def is_functional(model: keras.Model) -> bool:
 
 def calls_of(model: keras.Model) -> list[Call]:
     """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
-    nodes = [
-        node for _, nodes in sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True) for node in nodes
-    ]
-    return [node for node in nodes if not node.is_input]
+    by_depth = sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True)
+    return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 
 
 def is_masked(tensor: KerasTensor) -> bool:
-    """Returns whether a KerasTensor has a mask."""
     return private_tf_keras.keras_mask(tensor) is not None
 
 
@@ -95,10 +90,7 @@ def _is_graph(layer: keras.layers.Layer) -> bool:
 def _call_layers(
     model: keras.Model, inputs: list[KerasTensor], training: bool | None, calls: list[Call], option: str
 ) -> list[KerasTensor]:
-    """Calls the layers of a functional model on other KerasTensors; returns the outputs, and adds to the list `calls`.
-
-    `training`: the argument with which the outer model calls this one, or None.
-    """
+    """Calls a functional model's layers on other KerasTensors; returns the outputs, and adds to the list `calls`."""
     tensors = dict(zip(map(id, model.inputs), inputs, strict=True))
     for call in calls_of(model):
         layer, (args, kwargs) = call.layer, _arguments(call, tensors)
@@ -154,10 +146,7 @@ def _conform(tensor: KerasTensor, model_input: KerasTensor, calls: list[Call]) -
 
 
 def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> dict[Call, str]:
-    """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
-
-    The calls are traced, but never run, under `strategy`, in whose scope the model was created.
-    """
+    """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time."""
     nodes, adds_losses, library = _traced(model, calls, strategy)
     effects = {}
     for call in calls:
@@ -171,30 +160,22 @@ def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> d
 
 def _traced(
     model: keras.Model, calls: list[Call], strategy: Strategy
-) -> tuple[dict[Call, list[NodeDef]], dict[Call, bool], dict[str, list[NodeDef]]]:
-    """Traces the calls in training mode.
-
-    Returns three dicts: of calls to their operations, of calls to whether they add to the loss, and of the names of
-    functions to their operations. Operations are NodeDefs.
-    """
+) -> tuple[dict[Call, Nodes], dict[Call, bool], dict[str, Nodes]]:
+    """Traces the calls in training mode; returns their operations, whether they add to the loss, and the functions'."""
     nodes, adds_losses = {}, {}
 
-    class Training(keras.layers.Layer):
-        """Calls the layers in training mode."""
+    def run(tensors: Nest) -> None:
+        operations = tf.compat.v1.get_default_graph().get_operations
+        values = dict(zip(map(id, model.inputs), tensors, strict=True))
+        for call in calls:
+            before = len(operations())
+            args, kwargs = _arguments(call, values)
+            results = tf.nest.flatten(call.layer(*args, **kwargs))
+            values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
+            nodes[call] = [operation.node_def for operation in operations()[before:]]
+            adds_losses[call] = _adds_losses(call.layer)
 
-        def call(self, tensors: Nest, training: bool) -> Nest:
-            operations = tf.compat.v1.get_default_graph().get_operations
-            values = dict(zip(map(id, model.inputs), tensors, strict=True))
-            for call in calls:
-                before = len(operations())
-                args, kwargs = _arguments(call, values)
-                results = tf.nest.flatten(call.layer(*args, **kwargs))
-                values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
-                nodes[call] = [operation.node_def for operation in operations()[before:]]
-                adds_losses[call] = _adds_losses(call.layer)
-            return []
-
-    training = Training(autocast=False)
+    training = _Training(run)
 
     @tf.function(autograph=False)
     def trace(*tensors: tf.Tensor) -> Nest:
@@ -203,6 +184,18 @@ def _traced(
     graph = trace.get_concrete_function(*(tensor.type_spec for tensor in model.inputs)).graph
     functions = graph.as_graph_def().library.function
     return nodes, adds_losses, {function.signature.name: function.node_def for function in functions}
+
+
+class _Training(keras.layers.Layer):
+    """Runs a function in which layers are in training mode."""
+
+    def __init__(self, run: Callable[[Nest], None]) -> None:
+        super().__init__(autocast=False)
+        self._run = run
+
+    def call(self, tensors: Nest, training: bool) -> Nest:
+        self._run(tensors)
+        return []
 
 
 def _adds_losses(layer: keras.layers.Layer) -> bool:
@@ -214,7 +207,7 @@ def _adds_losses(layer: keras.layers.Layer) -> bool:
     return any(loss is other for loss in losses for other in again)
 
 
-def _stateful_operation(nodes: Iterable[NodeDef], library: dict[str, list[NodeDef]]) -> str | None:
+def _stateful_operation(nodes: Nodes, library: dict[str, Nodes]) -> str | None:
     """Returns the first operation among `nodes`, and in the functions they call, that changes or depends on state."""
     for node in nodes:
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
@@ -231,7 +224,7 @@ class Segment:
     """Consecutive calls as one Keras model."""
 
     def __init__(self, calls: list[Call], needed: Iterable[int], recompute: bool = False) -> None:
-        """`needed`: ids of the tensors to output. `recompute`: whether the backward pass runs the calls again."""
+        """`needed` has the ids of the tensors to output. With `recompute`, the backward pass runs the calls again."""
         self.calls = calls
         made = outputs_of(calls)
         used = {id(tensor): tensor for call in calls for tensor in call.keras_inputs}

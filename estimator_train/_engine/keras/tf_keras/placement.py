@@ -103,8 +103,7 @@ def _class_on(layer_class: Any, device: str) -> Any:
 def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict[str, Nest]) -> Nest:
     """Calls `function(*args, **kwargs)` such that its gradients are computed on `device`.
 
-    By default, tf.GradientTape in a tf.function computes them on the first device, whatever the device of the
-    operations. All activations would then be copied there.
+    By default, tf.GradientTape in a tf.function computes them on the first device, with a copy of all activations.
     """
     inputs = tf.nest.flatten((args, kwargs), expand_composites=True)
     differentiable = [index for index, each in enumerate(inputs) if tf.is_tensor(each) and each.dtype.is_floating]

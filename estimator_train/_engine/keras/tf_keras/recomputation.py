@@ -23,9 +23,6 @@ def recomputing(model: keras.Model, strategy: Strategy) -> SubModel:
 
     Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 
-    Args:
-      model: a compiled functional or Sequential `tf_keras` model, created in the scope of `strategy`.
-
     Raises UnsuitableError if the model is of a custom class, does not know its input, or passes masks on.
     """
     with strategy.scope():
@@ -39,10 +36,7 @@ def recomputing(model: keras.Model, strategy: Strategy) -> SubModel:
 
 
 def into_segments(calls: list[Call], outputs: list[KerasTensor], not_recomputed: Collection[Call]) -> list[Segment]:
-    """Groups calls into a list of `Segment`s, which recompute all calls except those in `not_recomputed`.
-
-    `outputs`: the tensors used after the last call.
-    """
+    """Groups calls, after which `outputs` are used, into `Segment`s, which recompute all but `not_recomputed`."""
     masked = [call.layer.name for call in calls if any(map(layer_graph.is_masked, tf.nest.flatten(call.outputs)))]
     if masked:
         raise UnsuitableError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")

@@ -28,8 +28,7 @@ def build_slots(model: keras.Model) -> None:
 def build_metrics(model: keras.Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
     """Creates the variables of the compiled losses and metrics of a functional `model`; see `Adapter.build_variables`.
 
-    They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
-    predictions.
+    They depend on the data: "accuracy" is another metric for other shapes of labels and predictions, for example.
     """
     if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
         return

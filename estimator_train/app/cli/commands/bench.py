@@ -1,7 +1,5 @@
 """estimator_train bench: measures how training scales with the number of replicas."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -58,11 +56,7 @@ class _Counts(click.ParamType):
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
 @click.option("--steps", type=Count(), default=20, show_default=True, help="Steps to measure, after a warm-up.")
 @click.option(
-    "--out",
-    type=Directory(),
-    default="bench",
-    show_default=True,
-    help="Directory for scaling.json and scaling.png.",
+    "--out", type=Directory(), default="bench", show_default=True, help="Directory for scaling.json and scaling.png."
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
 def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
@@ -133,7 +127,8 @@ def timing_of_run(flags, steps, model_dir):
 
     The process is killed once training has finished, to save the time of the final evaluation.
     """
-    timing_file, errors_file = Path(model_dir, "run", "timing.json"), Path(model_dir, "errors")
+    timing_file = Path(model_dir, "run", "timing.json")
+    errors_file = Path(model_dir, "errors")
     with errors_file.open("w") as errors:
         process = _start(flags, timing_file.parent, errors)
     try:

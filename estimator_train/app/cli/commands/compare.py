@@ -1,7 +1,5 @@
 """estimator_train compare: shows how runs differ, as a table and as an HTML page."""
 
-from __future__ import annotations
-
 import os
 import shlex
 
@@ -27,12 +25,7 @@ _OF_FILES = ("synthetic_oct", "oct2017", "images", "manifest")  # datasets of im
 @click.command(epilog=_EXAMPLES)
 @click.argument("model_dirs", type=Directory(), nargs=-1, required=True, metavar="RUN RUN...")
 @click.option(
-    "--out",
-    type=OutputFile(),
-    metavar="FILE",
-    default="comparison.html",
-    show_default=True,
-    help="HTML file to write.",
+    "--out", type=OutputFile(), metavar="FILE", default="comparison.html", show_default=True, help="HTML file to write."
 )
 def compare(model_dirs, out):
     """Compare runs with the first one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import click
@@ -15,12 +16,8 @@ from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment
-from estimator_train.app.cli.directories import (
-    check_place,
-    dataset_of,
-    model_dir_of,
-    warn_of_lost_checkpoints,
-)
+from estimator_train.app.cli.conflicts import flag_of
+from estimator_train.app.cli.directories import check_place, dataset_of, model_dir_of, warn_of_lost_checkpoints
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
@@ -32,8 +29,15 @@ from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.monitor import Monitor
+from estimator_train.app.runs.stored_run import StoredRun
 
 _VALIDATION = 0.1  # of the training examples, to choose on
+_FOR_ONE_PROCESS = {  # flags, and what to do about them in a cluster
+    "find_learning_rate": "unset TF_CONFIG",
+    "callbacks": "unset TF_CONFIG, or leave it out",
+    "replicas": "in TF_CONFIG's cluster every worker is a replica",
+    "phases": "unset TF_CONFIG",
+}
 
 
 def resolve(flags: SimpleNamespace) -> Run:
@@ -53,8 +57,10 @@ def resolve(flags: SimpleNamespace) -> Run:
         flags.dataset = dataset_of(flags)
 
     settings, data, missing = _settings(flags, model_dir)
-    training, finds_rate = _training(flags, settings, data), flags.find_learning_rate
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing)
+    training, finds_rate, ended = _training(flags, settings, data), flags.find_learning_rate, ()
+    if settings.phases:
+        ended = _ended_phases(model_dir)
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing, ended)
 
 
 def _settings(flags, model_dir):
@@ -76,6 +82,15 @@ def _training(flags, settings, data):
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     return training
+
+
+def _ended_phases(model_dir):
+    """Returns the global steps at which phases of a run that is resumed have ended."""
+    step = run_file.newest_step(model_dir)
+    if step == 0 or not run_file.path_in(model_dir).exists():
+        return ()
+    with one_line_errors():
+        return tuple(end for end in StoredRun(model_dir).phase_ends if end <= step)
 
 
 def _with_validation(settings, data, earlier):
@@ -111,8 +126,8 @@ def check(run: Run) -> None:
                 models.check_freeze(each.model, each.weights, each.freeze)
         if run.missing:  # the other checks need the data
             return
-        for steps in run.steps_of_parts:
-            optimization_of(settings, training).check_steps(steps)
+        for first_step, last_step in run.steps_of_parts[len(run.ended_phases) :]:
+            optimization_of(settings, training).check_steps(last_step and last_step - first_step)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
@@ -155,11 +170,7 @@ def _check_phases(run, earlier):
 
 
 def show(run: Run) -> None:
-    """Prints the plan.
-
-    Raises:
-      click.ClickException: the data is not where --data-dir says.
-    """
+    """Prints the plan; raises ClickException if the data is not where --data-dir says."""
     if run.task.is_chief:
         click.echo(on_terminal(plan(run), indent=13))
     if run.missing and not must_be_fetched(run.settings):
@@ -204,14 +215,9 @@ def _check_cluster(flags, task, lacks_evaluator):
             "evaluations during training need a task of type evaluator, and Slurm and SageMaker start none; leave out "
             "--evaluate-every, and the flags that need it"
         )
-    if flags.find_learning_rate:
-        raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
-    if flags.callbacks:
-        raise click.ClickException("--callbacks is for one process; unset TF_CONFIG, or leave it out")
-    if flags.replicas:
-        raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
-    if flags.phases:
-        raise click.ClickException("--phases is for one process; unset TF_CONFIG")
+    for name, remedy in _FOR_ONE_PROCESS.items():
+        if vars(flags)[name]:
+            raise click.ClickException(f"{flag_of(name)} is for one process; {remedy}")
 
 
 def _check_place(flags, model_dir, task):
@@ -291,5 +297,5 @@ def _defaults_of_environment(flags):
         if channels:
             sources["files"] = channels
     if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
-        sources["folder"] = environment.model_dir_variable()
+        sources["folder"] = next(name for name in environment.MODEL_DIR if os.environ.get(name))
     return sources

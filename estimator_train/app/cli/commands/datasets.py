@@ -1,7 +1,5 @@
 """estimator_train datasets: lists the datasets, or downloads one."""
 
-from __future__ import annotations
-
 import click
 import tabulate
 
@@ -30,9 +28,7 @@ def datasets(context):
 @datasets.command()
 @click.argument("name")
 @click.option(
-    "--data-dir",
-    type=Directory(),
-    help="Directory to download to.  [default: where training without --data-dir looks]",
+    "--data-dir", type=Directory(), help="Directory to download to.  [default: where training without --data-dir looks]"
 )
 def download(name, data_dir):
     """Download a dataset, continuing where an earlier download was interrupted."""

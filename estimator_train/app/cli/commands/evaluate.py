@@ -1,7 +1,5 @@
 """estimator_train evaluate: evaluates checkpoints of a run."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -172,7 +170,6 @@ def _summary(entry, result):
 
 
 def _own(entry, result):
-    """Returns the model's own metrics."""
     if result is None:
         return entry["metrics"]
     return {name: value for name, value in entry["metrics"].items() if name not in METRICS[result.task]}

@@ -1,7 +1,5 @@
 """estimator_train export: writes the trained model of a run in a format for deployment."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from pathlib import Path

@@ -66,7 +66,9 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
     tasks = [("chief", 0)]
     tasks += [("worker", index) for index in range(workers - 1)]
     tasks += [("ps", index) for index in range(ps)]
-    cluster = _cluster_of(tasks)
+    cluster = {}  # a list of addresses for each job
+    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
+        cluster.setdefault(job, []).append(address)
     if logs:
         os.makedirs(logs, exist_ok=True)
     if evaluator:  # which is not part of the cluster
@@ -78,14 +80,6 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
         return _wait(processes)
     finally:
         _stop(processes.values(), grace_period)
-
-
-def _cluster_of(tasks):
-    """Returns the cluster of TF_CONFIG: a list of addresses for each job."""
-    cluster = {}
-    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
-        cluster.setdefault(job, []).append(address)
-    return cluster
 
 
 def free_addresses(count):

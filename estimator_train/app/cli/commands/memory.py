@@ -1,7 +1,5 @@
 """estimator_train memory: estimates the device memory that training a model needs."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """estimator_train report: writes the HTML report of a run."""
 
-from __future__ import annotations
-
 import click
 
 from estimator_train.app.cli.directories import check_directory
@@ -35,8 +33,8 @@ def report(model_dir, checkpoint, trust_run):
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     thresholds = label_thresholds.kept(settings, model_dir, checkpoint)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint], thresholds)
-    reporter = reporting.Reporter(settings, data, model_dir, name=evaluation.AFTERWARDS)
+    reporter = reporting.Reporter(settings, model_dir)
     with run_errors():
-        reporter.add(checkpoint, result)
+        reporter.add(checkpoint, result, data, name=evaluation.AFTERWARDS)
         path = reporter.write()
     click.echo(f"the report is {path}")

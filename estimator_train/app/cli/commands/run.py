@@ -1,7 +1,5 @@
 """estimator_train run: runs a script written for tf.estimator, unmodified."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import runpy

@@ -1,7 +1,5 @@
 """estimator_train [train]: trains a model on a dataset and evaluates it."""
 
-from __future__ import annotations
-
 import types
 
 import cloup

@@ -26,7 +26,7 @@ _LONGEST_NAME = 80
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("script", type=File())
+@click.argument("script", type=File(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]...")
 @click.option("--python215", type=File("PYTHON"), required=True, help="A Python with TensorFlow 2.15 or 1.15.")
 @click.option("--tf1", is_flag=True, help="Run the script with --tf1 on today's TensorFlow.")

@@ -1,7 +1,5 @@
 """Which flags are no advice for a run: its other flags, its model or the machine refuse them."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 
@@ -40,8 +38,7 @@ def not_for(settings, training, data):
     return {
         *has,
         *conflicting,
-        *_not_for_data(data),
-        *_not_for_batches(settings, training, data),
+        *_not_for_data(settings, training, data),
         *_not_for_model(settings),
         *_not_for_machine(training),
     }
@@ -61,15 +58,11 @@ def _fits(flags):
     return True
 
 
-def _not_for_data(data):
-    if data and isinstance(data.train, ImageFiles):
-        return []
-    return ["--cache", "--cache features", "--fast"]
-
-
-def _not_for_batches(settings, training, data):
-    """A batch cannot hold more than all training examples."""
-    return ["--batch-size"] if data and settings.batch_size * training.num_replicas >= data.train_examples else []
+def _not_for_data(settings, training, data):
+    if not (data and isinstance(data.train, ImageFiles)):
+        yield from ("--cache", "--cache features", "--fast")
+    if data and settings.batch_size * training.num_replicas >= data.train_examples:  # a batch has all of them
+        yield "--batch-size"
 
 
 def _not_for_model(settings):

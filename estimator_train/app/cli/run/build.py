@@ -1,7 +1,5 @@
 """Builds the Estimator, input_fns and checkpoint paths of a run from its settings, for all commands."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import inspect
@@ -16,26 +14,23 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import distribution, input_fns
-from estimator_train._engine import checkpoints
 from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.functions import check_function
 from estimator_train.app.cli.settings import optimization_of
-from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
 
 _LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
 
 
-def build_estimator(settings, config, training=None, last_step=None, *, resumes=False):
-    """Returns an Estimator of the settings' model; see `build_model` for the other arguments."""
-    return estimator_of(build_model(settings, training, last_step, resumes=resumes), config)
+def build_estimator(settings, config):
+    """Returns an Estimator of the settings' model, for restoring a checkpoint."""
+    return estimator_of(build_model(settings), config)
 
 
 def estimator_of(model, config):
-    """Returns an Estimator of a compiled Keras model."""
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
@@ -68,11 +63,9 @@ def _say_building(settings, loads):
     """Says on a terminal that a model is built, which may take a minute, unless --quiet hides all but errors."""
     if not (sys.stderr.isatty() and tf.get_logger().isEnabledFor(logging.WARNING)):
         return
-    text, weights = f"building {settings.model}", settings.weights
-    if weights is None and settings.model in CLASSES:
-        weights = "imagenet"
-    if loads and weights not in (None, "none"):
-        text += f", with weights from {weights}"
+    text = f"building {settings.model}"
+    if loads and settings.initial_weights not in (None, "none"):
+        text += f", with weights from {settings.initial_weights}"
     _say_once(text)
 
 
@@ -142,7 +135,6 @@ def build_train_input_fn(settings, data, training):
 
 
 def build_eval_input_fn(settings, data, cache=None):
-    """Returns the evaluation input_fn."""
     if settings.input_fn:
         return load_function(settings.eval_input_fn)
     if cache == "features":  # the whole model is evaluated
@@ -174,10 +166,9 @@ def local_strategy(gpus, replicas, all_reduce):
 
 
 def set_verbosity(verbosity):
-    """Sets TensorFlow's log level for "quiet", "normal" or "verbose"; returns whether it is "quiet"."""
+    """Sets TensorFlow's log level for "quiet", "normal" or "verbose"."""
     if verbosity in _LOG_LEVELS:
         tf.get_logger().setLevel(_LOG_LEVELS[verbosity])
-    return verbosity == "quiet"
 
 
 def checkpoint_paths(run, selected, every=False):
@@ -190,12 +181,10 @@ def checkpoint_paths(run, selected, every=False):
         raise click.ClickException(f"--model-dir {run.model_dir} has no checkpoint; train first")
     if not every:
         return [newest]
-    paths = checkpoints.kept_in(run.model_dir)
-    damages = {path: checkpoints.damage_of(path) for path in paths}
-    for path, damage in damages.items():
+    for path, damage in run.damages.items():
         if damage is not None:
             click.echo(printable(f"{path} is left out: {damage}"), err=True)
-    return [path for path in paths if damages[path] is None]
+    return [path for path, damage in run.damages.items() if damage is None]
 
 
 def load_function(reference):

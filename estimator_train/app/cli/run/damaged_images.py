@@ -4,8 +4,6 @@ Nothing is checked before training, which would decode all images once more. To 
 damaged one takes as long as the input of an epoch, and spares the user a training for each of the others.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import click
@@ -26,11 +24,7 @@ class DamagedImagesError(ValueError):
 
 @contextlib.contextmanager
 def naming_all_damaged_images(settings, data, sides=("train", "validation", "eval")):
-    """If an image file cannot be decoded in the block, looks through those of all `sides`, and names each such file.
-
-    Raises:
-      click.ClickException: files cannot be decoded.
-    """
+    """If an image file cannot be decoded in the block, looks through those of all `sides`, and names each such file."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,7 +1,5 @@
 """Chooses the devices that this process sees, and names the GPUs that training leaves idle."""
 
-from __future__ import annotations
-
 import click
 import tensorflow as tf
 

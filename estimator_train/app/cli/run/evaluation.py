@@ -36,10 +36,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
-    """Yields the `Evaluation` of each checkpoint; `thresholds` of labels are used instead of 0.5.
-
-    Events are written to `model_dir`; None writes none.
-    """
+    """Yields the `Evaluation` of each checkpoint; `thresholds` replace 0.5, and events go to `model_dir`, if any."""
     examples = CollectPredictions(settings.task, settings.class_names, thresholds)
     eval_input_fn = build_eval_input_fn(settings, data)
     with contextlib.ExitStack() as stack:
@@ -80,10 +77,7 @@ def _is_result_by_command(model_dir):
 class CollectPredictions(v1.train.SessionRunHook):
     """A hook that collects labels and predictions while the estimator returned by `attach` is evaluated.
 
-    Args:
-      task: the task of the settings.
-      class_names: names of the classes or labels. If empty, as with an input_fn, classification collects nothing.
-      thresholds: the least probability of each label, instead of 0.5.
+    Classification without `class_names`, as with an input_fn, collects nothing.
     """
 
     def __init__(self, task, class_names, thresholds=None):
@@ -94,10 +88,7 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._tensors = []
 
     def attach(self, estimator):
-        """Returns an Estimator with the same model and directory whose evaluations this hook can watch.
-
-        They have the `monitor.METRICS` of the task, too.
-        """
+        """Returns an Estimator whose evaluations this hook can watch; they have `monitor.METRICS`, too."""
         if not self._keeps:
             return estimator
         return add_metrics(estimator, self._metric_fn)

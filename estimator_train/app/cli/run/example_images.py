@@ -1,7 +1,5 @@
 """Reads the images of a run's evaluation examples, for pages that show them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 
@@ -35,7 +33,8 @@ def image_at(path, settings):
     # Decoded by TensorFlow, as in training, because Pillow rejects different files.
     encoded = tf.io.read_file(os.fsencode(path))
     if settings.resize in ("crop", "pad"):
-        pixels = (255 * decode_image(encoded, settings.image_size, **settings.decoding)).numpy().round().astype("uint8")
+        image = decode_image(encoded, settings.image_size, **settings.decoding)
+        pixels = (255 * image).numpy().round().astype("uint8")
     else:
         pixels = decode_pixels(encoded, orient=not settings.ignore_orientation).numpy()
     return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))

@@ -1,9 +1,8 @@
 """The work of `estimator_train export`: writes the trained model as a SavedModel, or for Keras, TFLite or ONNX."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -22,12 +21,7 @@ from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.run.build import (
-    build_estimator,
-    build_eval_input_fn,
-    build_model,
-    build_train_input_fn,
-)
+from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, build_train_input_fn
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.startup import without_notes
 from estimator_train.app.metrics import tasks
@@ -55,13 +49,10 @@ def without_lines_of_libraries():
 
 
 def export_saved_model(settings, model_dir, checkpoint, out):
-    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path.
-
-    Its assets.extra has the files of `_about`.
-    """
+    """Writes a SavedModel, with the files of `_about`, to a new version directory in `out`, and returns its path."""
     leftovers.remove_abandoned(out)
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    receiver_fn = _receiver_fn(settings, _image_receiver_fn)
+    receiver_fn = _receiver_fn(settings, encoded=True)
     with run_errors(), tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         extra = {}
         for name, text in _about(settings).items():
@@ -110,12 +101,9 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     `data` is the dataset of the settings, or None for an input_fn. A quantized model that predicts worse is written
     nevertheless, and a line says so. An ONNX file has the `_facts` as metadata, and beside a TFLite file are those of
     `_about`.
-
-    Raises:
-      click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
     """
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-    receiver_fn = _receiver_fn(settings, _decoded_image_receiver_fn)
+    receiver_fn = _receiver_fn(settings)
     names = _input_names(receiver_fn)
     with tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         with run_errors():
@@ -127,19 +115,12 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
             return conversion.run_onnx(content, _by_input(features, names))
         return conversion.run_tflite(content, _by_input(features, names))
 
-    score = None
-    if data and file_format in QUANTIZED:
-        input_fn = build_eval_input_fn(settings, _few(data))
-        labels, own, converted = _predicted(input_fn, estimator, checkpoint, run, EVALUATED)
-        score = _compared_by_metric(settings, file_format, labels, own, converted)
-    else:
-        _, own, converted = _predicted(build_eval_input_fn(settings, data), estimator, checkpoint, run, 1)
-    note = score or _compared_by_value(file_format, own, converted)
+    compared = _compared(settings, data, file_format, functools.partial(_predicted, estimator, checkpoint, run))
     if file_format != "onnx":
         for name, text in _about(settings).items():
             files.write_whole(target.with_suffix(f".{name}"), text)
     files.write_whole(target, content)
-    return note
+    return compared
 
 
 def _converted(saved_model, file_format, settings, calibration):
@@ -175,10 +156,7 @@ def _calibration(settings, data, names):
 
 
 def _few(data):
-    """Returns the dataset with at most `EVALUATED` evaluation images, of each class its share.
-
-    A dataset that cannot choose them is returned as it is.
-    """
+    """Returns the dataset with at most `EVALUATED` evaluation images, each class with its share, if it can."""
     if data.eval_examples <= EVALUATED:
         return data
     try:
@@ -187,11 +165,17 @@ def _few(data):
         return data
 
 
-def _predicted(input_fn, estimator, checkpoint, run, limit):
-    """Returns (batches of labels, the Estimator's outputs, those of `run`) for at least `limit` examples, if there are.
+def _compared(settings, data, file_format, predicted):
+    """Says how the outputs of a converted model, which `predicted` returns as `_predicted` does, compare."""
+    if not (data and file_format in QUANTIZED):
+        _, *outputs = predicted(build_eval_input_fn(settings, data), 1)
+        return _compared_by_value(file_format, *outputs)
+    labels, *outputs = predicted(build_eval_input_fn(settings, _few(data)), EVALUATED)
+    return _compared_by_metric(settings, file_format, labels, *outputs) or _compared_by_value(file_format, *outputs)
 
-    Outputs are arrays by name.
-    """
+
+def _predicted(estimator, checkpoint, run, input_fn, limit):
+    """Returns (batches of labels, the Estimator's outputs by name, those of `run`) for about `limit` examples."""
     batches = []
     with run_errors(), estimator.predictor(checkpoint_path=checkpoint) as predict:
         for features, *labels in _batches(input_fn):
@@ -204,10 +188,7 @@ def _predicted(input_fn, estimator, checkpoint, run, limit):
 
 
 def _compared_by_metric(settings, file_format, labels, own, converted):
-    """Returns how a quantized model compares with the model itself, by the metric that ranks checkpoints.
-
-    Returns None if the outputs have no such metric.
-    """
+    """Says how a quantized model compares with the model itself by the metric that ranks checkpoints, if any."""
     labels = np.concatenate([batch[0] for batch in labels])
     try:
         (metric, before), (_, after) = (_main_metric(settings, labels, outputs) for outputs in (own, converted))
@@ -227,11 +208,7 @@ def _main_metric(settings, labels, outputs):
 
 
 def _compared_by_value(file_format, own, converted):
-    """Returns how far the outputs of a converted model differ from the model's own.
-
-    Raises:
-      click.ClickException: they differ, and the model is not quantized.
-    """
+    """Says how far a converted model's outputs differ from the model's own; they must not, unless it is quantized."""
     tolerance = _TOLERANCES.get(file_format, 0.1)
     difference = max(float(np.max(np.abs(converted[name] - value))) for name, value in own.items())
     tolerated = tolerance * max(1.0, *(float(np.max(np.abs(value))) for value in own.values()))
@@ -254,7 +231,6 @@ def _batches(input_fn):
 
 
 def _input_names(receiver_fn):
-    """Returns the names of the model's inputs."""
     with tf.Graph().as_default():
         return list(receiver_fn().receiver_tensors)
 
@@ -272,53 +248,44 @@ def _warn(text):
 
 def _save_keras(folder, model, settings, file_format):
     """Writes the Keras model into `folder` and returns its path."""
+    name, save = "model.keras", model.save
+    if file_format == "weights":
+        name, save = adapter_of(model).weights_file, model.save_weights
+    path = os.path.join(folder, name)
     try:
         with one_line_errors():  # for example, Keras cannot save a model without variables
-            if file_format == "weights":
-                path = os.path.join(folder, adapter_of(model).weights_file)
-                model.save_weights(path)
-            else:
-                path = os.path.join(folder, "model.keras")
-                model.save(path)
+            save(path)
     except NotImplementedError as error:
         message = f"{settings.model}: its model has no get_config(); add it, or export saved_model or weights"
         raise click.ClickException(message) from error
     return path
 
 
-def _image_receiver_fn(settings):
-    """Returns a receiver of encoded images, decoded as in training, or of decoded ones at `images:serving_default`."""
+def _receiver_fn(settings, *, encoded=False):
+    """Returns the receiver of decoded images, or without a dataset, of the model's inputs.
 
-    image_size = settings.image_size
+    One of `encoded` images decodes them as in training, and takes decoded ones at `images:serving_default`.
+    """
+    if not settings.dataset:
+        return _raw_receiver_fn(build_model(settings))
+    shape = (*settings.image_size, 3)
 
-    def decode(encoded):
-        return decode_image(encoded, image_size, **settings.decoding, serving=True)
+    def decode(image):
+        return decode_image(image, settings.image_size, **settings.decoding, serving=True)
 
     def receiver_fn():
+        if not encoded:
+            images = v1.placeholder(tf.float32, [None, *shape], name="images")
+            return TensorServingInputReceiver(images, {"images": images})
         image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
-        spec = tf.TensorSpec((*image_size, 3), tf.float32)
-        decoded = tf.map_fn(decode, image_bytes, fn_output_signature=spec)
-        images = v1.placeholder_with_default(decoded, [None, *image_size, 3], name="images")
+        decoded = tf.map_fn(decode, image_bytes, fn_output_signature=tf.TensorSpec(shape, tf.float32))
+        images = v1.placeholder_with_default(decoded, [None, *shape], name="images")
         return TensorServingInputReceiver(images, {"image_bytes": image_bytes}, {"images": {"images": images}})
 
     return receiver_fn
 
 
-def _decoded_image_receiver_fn(settings):
-    """Returns a receiver of decoded images."""
-
-    def receiver_fn():
-        images = v1.placeholder(tf.float32, [None, *settings.image_size, 3], name="images")
-        return TensorServingInputReceiver(images, {"images": images})
-
-    return receiver_fn
-
-
-def _receiver_fn(settings, of_images):
-    """Returns the receiver that the function `of_images` makes, or without a dataset, one of the model's inputs."""
-    if settings.dataset:
-        return of_images(settings)
-    model = build_model(settings)
+def _raw_receiver_fn(model):
     inputs = adapter_of(model).inputs(model)
     if not inputs:
         raise click.ClickException(f"the model {model.name} does not define its inputs; give it Input layers")

@@ -1,7 +1,5 @@
 """The thresholds of several labels, which `evaluate --choose-thresholds` keeps with the run for all commands."""
 
-from __future__ import annotations
-
 import os
 
 import click

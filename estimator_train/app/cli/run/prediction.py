@@ -1,7 +1,5 @@
 """The work of `estimator_train predict`: predicts class or label probabilities, or numbers, for images."""
 
-from __future__ import annotations
-
 import os
 
 import click

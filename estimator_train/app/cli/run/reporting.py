@@ -1,7 +1,5 @@
 """Records a run's evaluations: in its evaluation log, as images for TensorBoard, and in its report."""
 
-from __future__ import annotations
-
 import os
 
 import click
@@ -29,29 +27,27 @@ _MISTAKES = 12
 
 
 class Reporter:
-    """Saves the evaluations of a run in its directory.
+    """Saves the evaluations of a run in its directory."""
 
-    Args:
-      data: the dataset whose evaluation images are evaluated, or None for an input_fn.
-      name, images: those of `evaluations.append`.
-    """
-
-    def __init__(self, settings, data, model_dir, *, name=None, images=None):
-        self._about = {"name": name, "images": images}
+    def __init__(self, settings, model_dir):
         self._settings = settings
-        self._data = data
         self._model_dir = model_dir
-        self._samples = None
+        self._data = self._samples = None
 
-    def add(self, checkpoint, evaluation):
-        """Adds an `Evaluation` to the log and, for a dataset, its images to the evaluation's events."""
+    def add(self, checkpoint, evaluation, data, *, name=None, **about):
+        """Adds the `Evaluation` of a dataset, or None for an input_fn, to the log, and its images to its events.
+
+        `name` and `about` are arguments of `evaluations.append`.
+        """
+        if data is not self._data:
+            self._data, self._samples = data, None
         self._last, self._checkpoint = evaluation, checkpoint
         self._task = tasks.named(self._settings.task, getattr(evaluation.result, "thresholds", None))
-        about = self._settings, self._data, self._model_dir
-        self._entry, result = keep(*about, checkpoint, evaluation, **self._about)
+        kept = keep(self._settings, data, self._model_dir, checkpoint, evaluation, name=name, **about)
+        self._entry, result = kept
         if result is not None:
             with explaining_full_disk(self._model_dir):
-                self._write_images(int(evaluation.metrics["global_step"]), result)
+                self._write_images(name, int(evaluation.metrics["global_step"]), result)
 
     def write(self):
         """Writes the report of the last evaluation added, and returns its path."""
@@ -77,8 +73,9 @@ class Reporter:
         pixels = self._pixels(self._samples.values())
         labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
         with eager_mode():  # as in _images
-            images, _ = next(iter(augmented(lambda: tf.data.Dataset.from_tensors((pixels, labels)), names)()))
-            return [Image.fromarray((255 * each).round().astype("uint8")) for each in np.clip(images, 0, 1)]
+            examples = tf.data.Dataset.from_tensors((pixels, labels))
+            images, _ = next(iterate(augmented(lambda: examples, names)()))
+            return [_image_of(each) for each in np.clip(images, 0, 1)]
 
     def _pixels(self, images):
         """Returns PIL images as the model takes them: float32 of shape (images, height, width, 3)."""
@@ -93,21 +90,21 @@ class Reporter:
         heats = grad_cam(trained_model(settings, self._checkpoint), pixels, classes)
         return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
 
-    def _write_images(self, step, result):
+    def _write_images(self, name, step, result):
         images, (_, labels, outputs, _) = {}, self._last
         if result.task == "classification":
             class_names = self._settings.class_names
-            images["confusion_matrix"] = plots.confusion_matrix(plots.LIGHT, class_names, result.confusion_matrix)
+            images["confusion_matrix"] = plots.confusion_matrix(class_names, result.confusion_matrix)
         elif result.task == "regression":
-            images["predictions"] = plots.scatter(plots.LIGHT, labels[:, 0], outputs[:, 0])
+            images["predictions"] = plots.scatter(labels[:, 0], outputs[:, 0])
         if self._samples is None:
             spread = np.linspace(0, len(labels) - 1, min(_SAMPLES, len(labels))).astype(int)
             self._samples = _images(self._settings, self._data, spread)
         captions = [self._caption(index) for index in self._samples]
-        images["samples"] = plots.samples(plots.LIGHT, list(self._samples.values()), captions)
+        images["samples"] = plots.samples(list(self._samples.values()), captions)
         folder = "eval"
-        if self._about["name"]:
-            folder += f"_{self._about['name']}"
+        if name:
+            folder += f"_{name}"
         image_events.write_images(os.path.join(self._model_dir, folder), step, images)
 
     def _caption(self, index):
@@ -158,7 +155,8 @@ def _images(settings, data, indices):
             return {index: image_at(paths[index], settings) for index in np.sort(indices).tolist()}
         examples = build_eval_input_fn(settings, data)().unbatch().enumerate()
         chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
-        return {
-            int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
-            for index, (image, _) in iterate(chosen)
-        }
+        return {int(index): _image_of(image.numpy()) for index, (image, _) in iterate(chosen)}
+
+
+def _image_of(pixels):
+    return Image.fromarray((255 * pixels).round().astype("uint8"))

@@ -20,18 +20,12 @@ _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The result of a run.
+    """The result of a run."""
 
-    Attributes:
-      checkpoint: path prefix of the checkpoint with these metrics.
-      last_step: global step of the last checkpoint.
-      kept: the checkpoint that --keep-best keeps, or None.
-    """
-
-    checkpoint: str
+    checkpoint: str  # path prefix of the one with these metrics
     metrics: dict[str, Any]
-    last_step: int
-    kept: str | None
+    last_step: int  # of the last checkpoint
+    kept: str | None  # the checkpoint that --keep-best keeps
 
 
 def say_result(result, run, timing, report, input_fn, say):

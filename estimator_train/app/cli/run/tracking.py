@@ -1,7 +1,5 @@
 """The hooks behind `--log` and `--callbacks`."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 
@@ -13,11 +11,13 @@ from estimator_train.hooks import CallbacksHook, LoggerHook
 
 @contextlib.contextmanager
 def opened_loggers(run):
-    """Yields the list of loggers after logging the settings to them; closes them at the end."""
-    opened, succeeded = [], False
+    """Yields the chief's loggers after logging the settings to them; closes them at the end."""
+    names, opened, succeeded = run.training.log or (), [], False
+    if not run.task.is_chief:
+        names = ()
     try:
         with one_line_errors():
-            for name in run.training.log or ():
+            for name in names:
                 opened.append(loggers.open_logger(name, run.model_dir))
         for logger in opened:
             params = dataclasses.asdict(run.settings) | dataclasses.asdict(run.training)
@@ -41,13 +41,6 @@ def logger_hooks(opened, run, every):
         )
         for logger in opened
     ]
-
-
-def log_files(opened, paths):
-    """Logs files and directories; None stands for one that does not exist."""
-    for logger in opened:
-        for path in filter(None, paths):
-            logger.log_file(path)
 
 
 def callback_hooks(run):

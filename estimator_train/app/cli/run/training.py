@@ -16,8 +16,6 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import distribution
-from estimator_train._engine import checkpoints
-from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
@@ -39,20 +37,18 @@ from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.result import Result, say_result, unmonitored
-from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
+from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, opened_loggers
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.provenance import provenance
+from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
-from estimator_train.hooks.early_stopping import (
-    stop_if_no_decrease_hook,
-    stop_if_no_increase_hook,
-)
+from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
@@ -61,36 +57,35 @@ _STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """The whole training, or one of its phases: ends at `last_step`."""
+    """The whole training, or one of its phases, from `first_step` to `last_step`."""
 
     settings: Settings
     estimator: Estimator
+    first_step: int
     last_step: int | None
     trained_weights: int | None
 
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A run that is ready to be trained.
-
-    Attributes:
-      parts: those that are not finished, or the last one.
-      input_fns: those of training, of the evaluations during training, and of the final evaluation.
-      every: steps between summaries.
-      say: prints a line, unless this process has nothing to say.
-    """
+    """A run that is ready to be trained."""
 
     run: Run
-    parts: list[_Part]
-    input_fns: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
+    parts: list[_Part]  # those that are not finished, or the last one
+    config: RunConfig  # of the Estimators
+    input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
     strategy: tf.distribute.Strategy | None
-    every: int
-    say: Callable[[str], None]
+    every: int  # steps between summaries
 
     @property
     def estimator(self) -> Estimator:
         return self.parts[-1].estimator
+
+    def say(self, line: str) -> None:
+        """Prints a line on the chief, unless --quiet hides all but the result."""
+        if self.run.task.is_chief and not self.run.is_quiet:
+            click.echo(line)
 
 
 def run_training(run: Run) -> int:
@@ -101,7 +96,7 @@ def run_training(run: Run) -> int:
     job = _prepare(run)
     if run.task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(job, job.parts[0].estimator, run.last_step, eval_hooks=[job.recorder.examples])
+            _train_and_evaluate(job, job.parts[0], eval_hooks=[job.recorder.examples])
         return 0
     # To callbacks, each part is a separate training.
     callbacks = [callback_hooks(run) for _ in job.parts]
@@ -109,18 +104,16 @@ def run_training(run: Run) -> int:
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     result = report = None
     with (
-        logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
-        run_errors(not_for(run.settings, run.training, run.data)),
-        naming_all_damaged_images(run.settings, run.data),
+        _explaining_errors(run),
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
-        _loggers(run) as loggers,
+        opened_loggers(run) as loggers,
     ):
         if run.task.is_chief:
             _save_run_file(job)
-        metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
-        with _ending_together(job.strategy):
+        job, metrics = _train(job, stop, _hooks_of(job, timing, loggers), callbacks, loggers)
+        with stop.ending_together():
             if run.task.is_chief:
                 result = _evaluate(job, metrics, stop, loggers)
                 report = _write_report(job, result, loggers)
@@ -128,32 +121,30 @@ def run_training(run: Run) -> int:
         _say_stopped(job, stop.received)
         return 128 + stop.received
     if result is not None:
-        say_result(result, run, timing.summary(), report, job.input_fns[0], job.say)
+        say_result(result, job.run, timing.summary(), report, job.input_fns[0], job.say)
     return 0
 
 
+@contextlib.contextmanager
+def _explaining_errors(run):
+    """Turns the expected errors of a training into one line, and hides a log line whose content the plan has shown."""
+    with (
+        logging_only(lambda record: not hasattr(record, "examples_of_step")),
+        run_errors(not_for(run.settings, run.training, run.data)),
+        naming_all_damaged_images(run.settings, run.data),
+    ):
+        yield
+
+
 def _prepare(run):
-    """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
-    is_quiet = set_verbosity(run.verbosity)
+    set_verbosity(run.verbosity)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         strategy = _strategy(run)
         config = _run_config(run, strategy, every)
-    with run_errors():
-        checkpoint = checkpoints.latest_intact(run.model_dir)
-    say = click.echo
-    if is_quiet:
-        say = _say_nothing
-    recorder = _Recorder(run, say)
-    parts = []
-    for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
-        resumes = checkpoint is not None
-        model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
-        estimator = recorder.examples.attach(estimator_of(model, config))
-        parts.append(_Part(settings, estimator, last_step, trained_weights(model)))
-    if not run.task.is_chief:
-        say = _say_nothing
-    return _Job(run, parts, _input_fns(run), recorder, strategy, every, say)
+    recorder = _Recorder(run)
+    parts = _parts(run, config, recorder)
+    return _Job(run, parts, config, _input_fns(run), recorder, strategy, every)
 
 
 def _input_fns(run):
@@ -171,7 +162,7 @@ def _strategy(run):
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
     takes_gpus = not (run.training.gpus or run.training.replicas or run.training.jit_compile)
-    if takes_gpus and run.verbosity != "quiet":
+    if takes_gpus and not run.is_quiet:
         name_idle_gpus()
     if run.task.is_alone:
         return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
@@ -196,19 +187,31 @@ def _run_config(run, strategy, every):
     )
 
 
+def _parts(run, config, recorder):
+    """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
+    with run_errors():
+        checkpoint = newest_intact(run.model_dir)
+    parts = []
+    for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
+        resumes = checkpoint is not None
+        model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
+        estimator = recorder.examples.attach(estimator_of(model, config))
+        parts.append(_Part(settings, estimator, first_step, last_step, trained_weights(model)))
+    return parts
+
+
 def _unfinished_parts(run, checkpoint):
     """Returns (settings, training, first step, last step) of each part unfinished at `checkpoint`, or of the last."""
     phases = run.settings.in_phases()
     if not phases:
-        return [(run.settings, run.training, 0, run.last_step)]
-    ends = itertools.accumulate(run.steps_of_parts, initial=0)
+        return [(run.settings, run.training, *steps) for steps in run.steps_of_parts]
     parts = [
         (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), *steps)
-        for (settings, phase), steps in zip(phases, itertools.pairwise(ends), strict=True)
+        for (settings, phase), steps in zip(phases, run.steps_of_parts, strict=True)
     ]
     if checkpoint is None:
         return parts
-    step = checkpoints.read_global_step(checkpoint)
+    step = run_file.step_of(checkpoint)
     return [part for part in parts if part[-1] > step] or parts[-1:]
 
 
@@ -237,22 +240,6 @@ def _deleted(model_dir):
     )
 
 
-@contextlib.contextmanager
-def _ending_together(strategy):
-    """Lets workers wait for the chief's work in the block; TensorFlow calls a task crashed that ends 10 s earlier."""
-    try:
-        yield
-    finally:
-        if synchronous.spans_workers(strategy):
-            synchronous.summing(strategy)(0)
-
-
-def _loggers(run):
-    if run.task.is_chief:
-        return opened_loggers(run)
-    return contextlib.nullcontext([])
-
-
 def _save_run_file(job):
     run, data = job.run, job.run.data
     counts = data and {"train": data.train_examples, "eval": data.eval_examples, "classes": data.class_counts()}
@@ -265,11 +252,11 @@ def _save_run_file(job):
             run.model_dir,
             dataclasses.asdict(run.settings),
             training=dataclasses.asdict(run.training),
-            last_step=run.last_step,
             batches_per_step=run.batches_per_step,
             first_step=run.first_step,
             data=counts,
             trained_weights=job.parts[-1].trained_weights,
+            **_ends(run),
             **provenance(job.strategy),
         )
 
@@ -279,16 +266,22 @@ def _hooks_of(job, timing, loggers):
     if not job.run.task.is_chief:
         return []
     hooks = [timing]
-    if job.run.verbosity != "quiet":
+    if not job.run.is_quiet:
         hooks.append(ProgressHook())
     return hooks + logger_hooks(loggers, job.run, job.every)
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it on the way."""
+    """Trains all parts; returns the job at its last one, and the metrics of the last checkpoint if it has evaluated it.
+
+    `callbacks` are the hooks of the user's callbacks in each part.
+    """
     run, metrics = job.run, None
-    for part, own_hooks in zip(job.parts, callbacks, strict=True):
+    for index, own_hooks in enumerate(callbacks):
         stop.check()
+        if index:
+            job = _at_next_phase(job)
+        part = job.parts[0]
         if run.settings.phases:
             job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
         if part.trained_weights:
@@ -296,13 +289,36 @@ def _train(job, stop, hooks, callbacks, loggers):
         part_hooks = [*hooks, *own_hooks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
-            metrics = _train_and_evaluate(job, part.estimator, part.last_step, part_hooks, eval_hooks, loggers)
+            metrics = _train_and_evaluate(job, part, part_hooks, eval_hooks, loggers)
         else:
             part.estimator.train(job.input_fns[0], hooks=part_hooks, max_steps=part.last_step)
-    return metrics
+    return job, metrics
 
 
-def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), loggers=()):
+def _at_next_phase(job):
+    """Returns the job without its first part. If that has stopped early, the others begin and end earlier, too."""
+    part, *others = job.parts
+    step = run_file.newest_step(job.run.model_dir)
+    if step == part.last_step:
+        return dataclasses.replace(job, parts=others)
+    job.say(f"phase freeze={part.settings.freeze} stopped at step {step}")
+    before = [last_step for _, last_step in job.run.steps_of_parts if last_step <= part.first_step]
+    run = dataclasses.replace(job.run, ended_phases=(*before, step))
+    # A run that is killed from now on is resumed in the next phase, with other values of --early-stopping, too.
+    about = run_file.read(run_file.path_in(run.model_dir)) | _ends(run)
+    run_file.save(run.model_dir, about.pop("settings"), **about)
+    return dataclasses.replace(job, run=run, parts=_parts(run, job.config, job.recorder))
+
+
+def _ends(run):
+    """Returns what run.json says of the steps at which the training and its phases end."""
+    ends = {"last_step": run.last_step}
+    if run.settings.phases:
+        ends["phase_ends"] = [last_step for _, last_step in run.steps_of_parts[:-1]]
+    return ends
+
+
+def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     """Trains and prints evaluations; returns the metrics of the last checkpoint.
 
     It returns None in a cluster, and if evaluations have ended the training before it was resumed.
@@ -310,7 +326,7 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     exporters = [job.recorder, LoggerExporter(*loggers)]
     if training.early_stopping or training.keep_best:
-        stop = _early_stopping(training, estimator)
+        stop = _early_stopping(training, part)
         if job.run.task.is_alone and stop.has_stopped():  # the hook would look after another step; workers must agree
             return None
         hooks = [*hooks, stop]
@@ -325,17 +341,23 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
         throttle_secs=0,
         every_steps=training.evaluate_every,
     )
-    metrics = train_and_evaluate(estimator, TrainSpec(train_input_fn, last_step, hooks), eval_spec)
+    metrics = train_and_evaluate(part.estimator, TrainSpec(train_input_fn, part.last_step, hooks), eval_spec)
     return metrics and metrics[0]
 
 
-def _early_stopping(training, estimator):
+def _early_stopping(training, part):
     """Returns the hook of --early-stopping; for --keep-best alone, it only checks that the metric exists."""
     monitor, patience = Monitor.of(training.monitor), math.inf
     if training.early_stopping:
         patience = training.early_stopping * training.evaluate_every
-    # Checked after every step, it stops right after the evaluation, not one interval later.
-    return _STOPS[monitor.direction](estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
+    return _STOPS[monitor.direction](
+        part.estimator,
+        monitor.metric,
+        patience,
+        min_steps=part.first_step + 1,  # as in Keras, each phase has a best value of its own
+        run_every_secs=None,
+        run_every_steps=1,  # it stops right after the evaluation, not one interval later
+    )
 
 
 def _evaluate(job, metrics, stop, loggers):
@@ -345,10 +367,10 @@ def _evaluate(job, metrics, stop, loggers):
     if run.training.keep_best and run.task.is_alone:
         # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
         best = run_file.best_checkpoint(run.model_dir)
-    step = checkpoints.read_global_step(last)
+    step = run_file.step_of(last)
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
-    if is_final and metrics["global_step"] == checkpoints.read_global_step(checkpoint):
+    if is_final and metrics["global_step"] == run_file.step_of(checkpoint):
         return Result(checkpoint, metrics, step, best)
     stop.check()
     if run.training.evaluate_every:  # otherwise it is a point of the curves
@@ -357,7 +379,7 @@ def _evaluate(job, metrics, stop, loggers):
     job.say(f"evaluating {shown}")
     hooks = [StopEvaluation(stop), job.recorder.examples]
     metrics = job.estimator.evaluate(job.input_fns[2], hooks=hooks, checkpoint_path=checkpoint, name=name)
-    job.recorder.add_final(checkpoint, metrics, name)
+    job.recorder.add(checkpoint, metrics, run.data, name=name)
     for logger in loggers:
         if name:
             logger.log_evaluation(metrics | {"global_step": step}, prefix=f"{name}_")
@@ -368,8 +390,10 @@ def _evaluate(job, metrics, stop, loggers):
 
 def _write_report(job, result, loggers):
     """Writes the report, logs the files of the run, and returns the report."""
-    report = job.recorder.write()
-    log_files(loggers, [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)])
+    report = job.recorder.reporter.write()
+    paths = [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)]
+    for logger, path in itertools.product(loggers, filter(None, paths)):
+        logger.log_file(path)
     return report
 
 
@@ -385,49 +409,31 @@ class _Recorder(Exporter):
 
     name = "note_metrics"
 
-    def __init__(self, run, say):
+    def __init__(self, run):
         self._run = run
-        self._say = say
-        self._recorded = None
+        self._recorded = self._images = None
+        self._choosing = run.data and run.data.to_choose_on()
+        if run.validation_examples:
+            self._images = "validation"
         self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
 
-    def _reporter(self, data, **about):
+    @functools.cached_property
+    def reporter(self):
         # Imports matplotlib, so wait until there is something to show.
         from estimator_train.app.cli.run.reporting import Reporter
 
-        return Reporter(self._run.settings, data, self._run.model_dir, **about)
+        return Reporter(self._run.settings, self._run.model_dir)
 
-    @functools.cached_property
-    def _on_the_way(self):
-        data, images = self._run.data, None
-        if self._run.validation_examples:
-            images = "validation"
-        return self._reporter(data and data.to_choose_on(), images=images)
-
-    def add(self, checkpoint, metrics):
-        """Adds an evaluation during training, which `examples` has just watched, to the log and the report."""
-        self._last = self._on_the_way
-        self._last.add(checkpoint, self.examples.evaluation(metrics))
-
-    def add_final(self, checkpoint, metrics, name):
-        """Adds the final evaluation, called `name`, likewise."""
-        self._last = self._reporter(self._run.data, name=name)
-        self._last.add(checkpoint, self.examples.evaluation(metrics))
-
-    def write(self):
-        """Writes the report of the last evaluation, and returns its path."""
-        return self._last.write()
+    def add(self, checkpoint, metrics, data, **about):
+        """Adds an evaluation of a dataset, which `examples` has just watched, to the log and the report."""
+        self.reporter.add(checkpoint, self.examples.evaluation(metrics), data, **about)
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         evaluation = checkpoint_path, repr(eval_result)  # as in LoggerExporter
         if evaluation != self._recorded:
-            self.add(checkpoint_path, eval_result)
+            self.add(checkpoint_path, eval_result, self._choosing, images=self._images)
             self._recorded = evaluation
-        if not is_the_final_export:
+        if not (is_the_final_export or self._run.is_quiet):
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 checkpoint = as_typed(self._run.model_dir, checkpoint_path)
-                self._say(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
-
-
-def _say_nothing(line):
-    pass
+                click.echo(metrics_line(checkpoint, eval_result, unmonitored(self._run)))

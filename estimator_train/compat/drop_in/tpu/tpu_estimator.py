@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
+import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -165,10 +166,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         if reserved:
             raise ValueError(f"{list(_RESERVED_PARAMS)} are reserved keys but existed in params {params}: {reserved}")
         sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size}
-        self._batch_sizes = {mode: size for mode, size in sizes.items() if size}
-        for size in self._batch_sizes.values():
-            if not isinstance(size, int) or size < 0:
-                raise ValueError(f"A batch size must be a positive int, given: {size!r}")
+        self._batch_sizes = _checked_sizes(sizes)
         if "params" in argument_names(model_fn):
             params = params or {}
         elif self._batch_sizes:
@@ -176,7 +174,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
                 f"model_fn ({model_fn}) does not include params argument, required by TPUEstimator to pass batch size "
                 "as params['batch_size']"
             )
-        super().__init__(_ModelFn(model_fn), model_dir, config, params, warm_start_from)
+        super().__init__(_for_estimator(model_fn), model_dir, config, params, warm_start_from)
 
     def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
         batch_size = self._batch_sizes.get(mode)
@@ -199,25 +197,17 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         return params
 
 
-class _ModelFn:
-    """Wraps a TPUEstimator's model_fn: takes the same arguments and returns an `EstimatorSpec`."""
+def _for_estimator(model_fn):
+    """Returns a model_fn with the same arguments that returns an `EstimatorSpec`."""
 
-    def __init__(self, model_fn):
-        self._model_fn = model_fn
-        names = argument_names(model_fn)
-        # inspect.signature returns this, so the Estimator knows which arguments to pass.
-        self.__signature__ = inspect.Signature(
-            [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-        )
-
-    def __call__(self, **arguments):
+    @functools.wraps(model_fn)
+    def call(**arguments):
         if "params" in arguments:
             _set(arguments["params"], "use_tpu", False)
-        spec = self._model_fn(**arguments)
+        spec = model_fn(**arguments)
         return spec.as_estimator_spec() if isinstance(spec, TPUEstimatorSpec) else spec
 
-    def __repr__(self):
-        return repr(self._model_fn)
+    return call
 
 
 class _HostCallHook(tf.compat.v1.train.SessionRunHook):
@@ -267,6 +257,15 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
             log.info("examples/sec: %g", rate)
             summary = v1.Summary(value=[v1.Summary.Value(tag="examples/sec", simple_value=rate)])
             event_writer(self._model_dir).add_summary(summary, step)
+
+
+def _checked_sizes(sizes):
+    """Returns the batch sizes that are given."""
+    given = {mode: size for mode, size in sizes.items() if size}
+    for size in given.values():
+        if not isinstance(size, int) or size < 0:
+            raise ValueError(f"A batch size must be a positive int, given: {size!r}")
+    return given
 
 
 def _set(params, name, value):

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from estimator_train import experimental, extenders, heads
+from estimator_train import heads
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.canned import v1 as canned
 from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
@@ -10,59 +10,39 @@ from estimator_train.canned.linear import linear_logit_fn_builder as linear_logi
 from estimator_train.compat.drop_in import canned_head
 from estimator_train.compat.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
 from estimator_train.estimator_v1 import Estimator
+from estimator_train.experimental import *  # noqa: F403
 from estimator_train.export import PredictOutput
+from estimator_train.extenders import add_metrics as add_metrics
 from estimator_train.heads import MultiHead
 
 _v1 = tf.compat.v1
-_SUM_OVER_BATCH_SIZE = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE
+_MEAN = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE
 
 BaselineEstimator = canned.BaselineEstimator
 DNNEstimator = canned.DNNEstimator
 DNNLinearCombinedEstimator = canned.DNNLinearCombinedEstimator
-InMemoryEvaluatorHook = experimental.InMemoryEvaluatorHook
 LinearEstimator = canned.LinearEstimator
-add_metrics = extenders.add_metrics
-build_raw_supervised_input_receiver_fn = experimental.build_raw_supervised_input_receiver_fn
-call_logit_fn = experimental.call_logit_fn
-make_early_stopping_hook = experimental.make_early_stopping_hook
-make_stop_at_checkpoint_step_hook = experimental.make_stop_at_checkpoint_step_hook
-stop_if_higher_hook = experimental.stop_if_higher_hook
-stop_if_lower_hook = experimental.stop_if_lower_hook
-stop_if_no_decrease_hook = experimental.stop_if_no_decrease_hook
-stop_if_no_increase_hook = experimental.stop_if_no_increase_hook
 
 
-# Heads. loss_reduction is one of tf.losses.Reduction.
+# Heads. loss_reduction is one of tf.losses.Reduction, by default the mean over the batch.
 
 
 def binary_classification_head(
-    weight_column=None,
-    thresholds=None,
-    label_vocabulary=None,
-    loss_reduction=_SUM_OVER_BATCH_SIZE,
-    loss_fn=None,
-    name=None,
+    weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction=_MEAN, loss_fn=None, name=None
 ):
-    return canned_head._BinaryLogisticHeadWithSigmoidCrossEntropyLoss(
-        weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
-    )
+    make = canned_head._BinaryLogisticHeadWithSigmoidCrossEntropyLoss
+    return make(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name)
 
 
-def logistic_regression_head(weight_column=None, loss_reduction=_SUM_OVER_BATCH_SIZE, name=None):
+def logistic_regression_head(weight_column=None, loss_reduction=_MEAN, name=None):
     return heads.LogisticRegressionHead(weight_column, loss_reduction, name)
 
 
 def multi_class_head(
-    n_classes,
-    weight_column=None,
-    label_vocabulary=None,
-    loss_reduction=_SUM_OVER_BATCH_SIZE,
-    loss_fn=None,
-    name=None,
+    n_classes, weight_column=None, label_vocabulary=None, loss_reduction=_MEAN, loss_fn=None, name=None
 ):
-    return canned_head._MultiClassHeadWithSoftmaxCrossEntropyLoss(
-        n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
-    )
+    make = canned_head._MultiClassHeadWithSoftmaxCrossEntropyLoss
+    return make(n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name)
 
 
 def multi_head(heads, head_weights=None):
@@ -75,40 +55,23 @@ def multi_label_head(
     weight_column=None,
     thresholds=None,
     label_vocabulary=None,
-    loss_reduction=_SUM_OVER_BATCH_SIZE,
+    loss_reduction=_MEAN,
     loss_fn=None,
     classes_for_class_based_metrics=None,
     name=None,
 ):
-    return heads.MultiLabelHead(
-        n_classes,
-        weight_column,
-        thresholds,
-        label_vocabulary,
-        loss_reduction,
-        loss_fn,
-        classes_for_class_based_metrics,
-        name,
-    )
+    how = loss_reduction, loss_fn, classes_for_class_based_metrics, name
+    return heads.MultiLabelHead(n_classes, weight_column, thresholds, label_vocabulary, *how)
 
 
 def poisson_regression_head(
-    weight_column=None,
-    label_dimension=1,
-    loss_reduction=_SUM_OVER_BATCH_SIZE,
-    compute_full_loss=True,
-    name=None,
+    weight_column=None, label_dimension=1, loss_reduction=_MEAN, compute_full_loss=True, name=None
 ):
     return heads.PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
 
 
 def regression_head(
-    weight_column=None,
-    label_dimension=1,
-    loss_reduction=_SUM_OVER_BATCH_SIZE,
-    loss_fn=None,
-    inverse_link_fn=None,
-    name=None,
+    weight_column=None, label_dimension=1, loss_reduction=_MEAN, loss_fn=None, inverse_link_fn=None, name=None
 ):
     return canned_head._regression_head(weight_column, label_dimension, loss_reduction, loss_fn, inverse_link_fn, name)
 

@@ -2,12 +2,17 @@
 
 import tensorflow as tf
 
+from estimator_train.compat.drop_in import private_tensorflow as _private_tensorflow
+
 _lookup = tf.compat.v1.lookup
+_lookup_ops = _private_tensorflow.lookup_ops()
 
 KeyValueTensorInitializer = _lookup.KeyValueTensorInitializer
 MutableHashTable = _lookup.experimental.MutableHashTable
 TextFileIndex = _lookup.TextFileIndex
+TextFileIdTableInitializer = _lookup_ops.TextFileIdTableInitializer
 TextFileInitializer = _lookup.TextFileInitializer
+TextFileStringTableInitializer = _lookup_ops.TextFileStringTableInitializer
 
 
 class HashTable(tf.compat.v1.lookup.StaticHashTable):
@@ -19,33 +24,6 @@ class HashTable(tf.compat.v1.lookup.StaticHashTable):
     @property
     def init(self):
         return self.initializer
-
-
-def TextFileIdTableInitializer(
-    filename,
-    key_column_index=TextFileIndex.WHOLE_LINE,
-    value_column_index=TextFileIndex.LINE_NUMBER,
-    vocab_size=None,
-    delimiter="\t",
-    name="text_file_id_table_init",
-    key_dtype=tf.string,
-):
-    return TextFileInitializer(
-        filename, key_dtype, key_column_index, tf.int64, value_column_index, vocab_size, delimiter, name
-    )
-
-
-def TextFileStringTableInitializer(
-    filename,
-    key_column_index=TextFileIndex.LINE_NUMBER,
-    value_column_index=TextFileIndex.WHOLE_LINE,
-    vocab_size=None,
-    delimiter="\t",
-    name="text_file_string_table_init",
-):
-    return TextFileInitializer(
-        filename, tf.int64, key_column_index, tf.string, value_column_index, vocab_size, delimiter, name
-    )
 
 
 def index_table_from_tensor(mapping, num_oov_buckets=0, default_value=-1, hasher_spec=None, dtype=tf.string, name=None):

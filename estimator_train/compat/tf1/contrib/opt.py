@@ -11,10 +11,10 @@ class DecoupledWeightDecayExtension:
     The learning rate does not scale the decay. A sparse gradient decays its rows only.
     """
 
-    def __init__(self, weight_decay, **arguments):
+    def __init__(self, weight_decay, *arguments, **options):
         self._weight_decay = weight_decay
         self._names_to_decay = None
-        super().__init__(**arguments)
+        super().__init__(*arguments, **options)
 
     def minimize(self, loss, *arguments, decay_var_list=None, **options):
         """Like the optimizer's; decays the variables in `decay_var_list`, or all that are trained."""
@@ -61,10 +61,7 @@ def extend_with_decoupled_weight_decay(base_optimizer):
     """Returns a subclass of a tf.train optimizer whose first argument is weight_decay."""
 
     class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
-        def __init__(self, weight_decay, *arguments, **options):
-            self._weight_decay = weight_decay
-            self._names_to_decay = None
-            base_optimizer.__init__(self, *arguments, **options)
+        pass
 
     return OptimizerWithDecoupledWeightDecay
 
@@ -73,27 +70,12 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, tf.compat.v1.train.AdamOptim
     def __init__(
         self, weight_decay, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False, name="AdamW"
     ):
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            use_locking=use_locking,
-            name=name,
-        )
+        super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
 
 
 class MomentumWOptimizer(DecoupledWeightDecayExtension, tf.compat.v1.train.MomentumOptimizer):
     def __init__(self, weight_decay, learning_rate, momentum, use_locking=False, name="MomentumW", use_nesterov=False):
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            use_locking=use_locking,
-            name=name,
-            use_nesterov=use_nesterov,
-        )
+        super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
 class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):

@@ -47,11 +47,8 @@ def from_saved_model(
         meta_graph = _v1.saved_model.load(session, tags, export_dir)
     if not input_names:
         signature = signature_def or _signature(meta_graph, signature_def_key or _DEFAULT, export_dir)
-        input_names = {name: info.name for name, info in signature.inputs.items()}
-        output_names = {name: info.name for name, info in signature.outputs.items()}
-    feeds = {name: graph.get_tensor_by_name(tensor) for name, tensor in input_names.items()}
-    fetches = {name: graph.get_tensor_by_name(tensor) for name, tensor in output_names.items()}
-    return Predictor(graph, session, feeds, fetches)
+        input_names, output_names = signature.inputs, signature.outputs
+    return Predictor(graph, session, _tensors(graph, input_names), _tensors(graph, output_names))
 
 
 def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=None, config=None):
@@ -60,6 +57,11 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
     with tempfile.TemporaryDirectory() as directory:
         path = estimator.export_saved_model(directory, serving_input_receiver_fn)
         return from_saved_model(tf.compat.as_str(path), output_key, graph=graph, config=config)
+
+
+def _tensors(graph, names):
+    """Returns the tensors of a dict of names or of a signature's TensorInfos."""
+    return {key: graph.get_tensor_by_name(getattr(name, "name", name)) for key, name in names.items()}
 
 
 def _signature(meta_graph, key, export_dir):

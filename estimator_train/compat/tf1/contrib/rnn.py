@@ -24,15 +24,8 @@ def LSTMBlockCell(
     num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, dtype=None, reuse=None, name="lstm_cell"
 ):
     """Returns an LSTMCell, whose variables have the same layout."""
-    return LSTMCell(
-        num_units,
-        use_peepholes=use_peephole,
-        cell_clip=_clip(cell_clip),
-        forget_bias=forget_bias,
-        reuse=reuse,
-        name=name,
-        dtype=dtype,
-    )
+    options = {"forget_bias": forget_bias, "reuse": reuse, "name": name, "dtype": dtype}
+    return LSTMCell(num_units, use_peephole, _clip(cell_clip), **options)
 
 
 def GRUBlockCellV2(num_units=None, reuse=None, name="gru_cell"):
@@ -165,13 +158,8 @@ class TimeReversedFusedRNN:
 
     def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
         """Returns (outputs in the order of the inputs, final state, which is the one after the first input)."""
-        outputs, state = self._cell(
-            _reversed(inputs, sequence_length),
-            initial_state=initial_state,
-            dtype=dtype,
-            sequence_length=sequence_length,
-            scope=scope,
-        )
+        options = {"initial_state": initial_state, "dtype": dtype, "sequence_length": sequence_length, "scope": scope}
+        outputs, state = self._cell(_reversed(inputs, sequence_length), **options)
         return _reversed(outputs, sequence_length), state
 
 
@@ -184,15 +172,10 @@ class FusedRNNCellAdaptor:
 
     def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
         """Returns (outputs [time, batch, units], final state)."""
-        arguments = {
-            "sequence_length": sequence_length,
-            "initial_state": initial_state,
-            "dtype": dtype,
-            "scope": scope,
-        }
+        options = {"initial_state": initial_state, "dtype": dtype, "sequence_length": sequence_length, "scope": scope}
         if self._use_dynamic_rnn:
-            return _v1.nn.dynamic_rnn(self._cell, inputs, time_major=True, **arguments)
-        outputs, state = static_rnn(self._cell, tf.unstack(inputs), **arguments)
+            return _v1.nn.dynamic_rnn(self._cell, inputs, time_major=True, **options)
+        outputs, state = static_rnn(self._cell, tf.unstack(inputs), **options)
         return tf.stack(outputs), state
 
 
@@ -217,26 +200,17 @@ def stack_bidirectional_dynamic_rnn(
         raise ValueError(f"cells_fw and cells_bw must be lists of the same length, not {cells_fw!r} and {cells_bw!r}")
     none = [None] * len(cells_fw)
     layers = zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none, strict=True)
-    states_fw, states_bw = [], []
+    how = dtype, parallel_iterations, swap_memory, time_major
+    states = []
     with _v1.variable_scope(scope or "stack_bidirectional_rnn"):
-        for index, (forward, backward, state_fw, state_bw) in enumerate(layers):
+        for index, (forward, backward, *first) in enumerate(layers):
             with _v1.variable_scope(f"cell_{index}"):
-                outputs, (state_fw, state_bw) = _v1.nn.bidirectional_dynamic_rnn(
-                    forward,
-                    backward,
-                    inputs,
-                    sequence_length,
-                    state_fw,
-                    state_bw,
-                    dtype,
-                    parallel_iterations,
-                    swap_memory,
-                    time_major,
+                outputs, last = _v1.nn.bidirectional_dynamic_rnn(
+                    forward, backward, inputs, sequence_length, *first, *how
                 )
             inputs = tf.concat(outputs, 2)
-            states_fw.append(state_fw)
-            states_bw.append(state_bw)
-    return inputs, tuple(states_fw), tuple(states_bw)
+            states.append(last)
+    return inputs, *zip(*states, strict=True)
 
 
 def transpose_batch_time(x):

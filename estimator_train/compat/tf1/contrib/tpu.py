@@ -2,11 +2,7 @@
 
 import tensorflow as tf
 
-from estimator_train.compat.drop_in.tpu import InputPipelineConfig as InputPipelineConfig
-from estimator_train.compat.drop_in.tpu import RunConfig as RunConfig
-from estimator_train.compat.drop_in.tpu import TPUConfig as TPUConfig
-from estimator_train.compat.drop_in.tpu import TPUEstimator as TPUEstimator
-from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec as TPUEstimatorSpec
+from estimator_train.compat.drop_in.tpu import *  # noqa: F403
 
 _tpu = tf.compat.v1.tpu
 

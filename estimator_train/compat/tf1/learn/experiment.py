@@ -89,10 +89,7 @@ class Experiment:
 
     def train(self, delay_secs: float | None = None) -> Estimator:
         """Trains up to `train_steps` at once, and returns the Estimator; `delay_secs` is ignored."""
-        spec = self._train_spec
-        return self._estimator.train(
-            spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=spec.saving_listeners
-        )
+        return self._estimator.train(**self._train_spec._asdict())
 
     def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> dict[str, Any]:
         """Evaluates the last checkpoint at once, and returns the metrics; `delay_secs` is ignored."""

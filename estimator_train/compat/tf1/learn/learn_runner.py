@@ -53,7 +53,6 @@ def run(
 
 
 def _task(experiment, schedule):
-    """Returns the method of the Experiment with this name."""
     task = getattr(experiment, schedule, None)
     if callable(task) and not schedule.startswith("_"):
         return task

@@ -59,6 +59,19 @@ def started(stored, tmp_path):
 
 
 @pytest.fixture
+def stopped_early(stored, tmp_path):
+    """Writes a run in phases whose first one has stopped at step 2, and its newest checkpoint."""
+
+    def stopped_early(step, **training):
+        stored(training, phases=PHASES)
+        about = json.loads((tmp_path / "run.json").read_text()) | {"last_step": 8, "phase_ends": [2]}
+        (tmp_path / "run.json").write_text(json.dumps(about))
+        (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "model.ckpt-{step}"\n')
+
+    return stopped_early
+
+
+@pytest.fixture
 def plan(command):
     def plan(*arguments):
         code, output, errors = command(*arguments, "--dry-run")
@@ -96,7 +109,7 @@ def test_odd_facts_of_a_run_do_not_decide_where_its_epochs_end(plan, started, tm
     started(12)
     path = tmp_path / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | odd))
-    assert plan("--model-dir", tmp_path, "--resume", "--model", "vgg16")["steps"] == "12: 4 epochs of 3"
+    assert plan("--model-dir", tmp_path, "--resume", "--model", "vgg16")["steps"] == "12: 4 epochs of 3 steps"
 
 
 def test_phases_set_the_last_step(flags):
@@ -104,19 +117,40 @@ def test_phases_set_the_last_step(flags):
     assert (run.training.epochs, run.steps_per_epoch, run.last_step) == (None, 3, 9)
 
 
-def test_phases_replace_early_stopping_of_a_repeated_run(plan, stored):
-    planned = plan("--config", stored(EARLY), "--phases", PHASES)
+def test_phases_keep_early_stopping_and_averages_of_a_repeated_run(plan, stored):
+    planned = plan("--config", stored(EARLY, ema=0.9), "--phases", PHASES)
     assert planned["phases"] == PHASES
-    assert planned["steps"] == "9: 3 epochs of 3"
-    assert planned["evaluation"] == "every 1 steps and at the end"
+    assert planned["steps"] == "9: 3 epochs of 3 steps"
+    assert "; 2 without a higher accuracy end the phase; the ch" in planned["evaluation"]
+    assert planned["optimizer"] == "adam, averages with momentum 0.9"
 
 
-def test_phases_replace_averages_and_cached_features(plan, stored):
-    planned = plan("--config", stored({"cache": "features", "epochs": 2}, ema=0.9), "--phases", PHASES)
-    assert planned["phases"] == PHASES and planned["optimizer"] == "adam"
+def test_phases_replace_cached_features(plan, stored):
+    planned = plan("--config", stored({"cache": "features", "epochs": 2}), "--phases", PHASES)
+    assert planned["phases"] == PHASES
 
 
-@pytest.mark.parametrize(("flag", "steps"), [("--epochs", "9: 3 epochs of 3"), ("--max-steps", "3: 1 epoch of 3")])
+@pytest.mark.parametrize(
+    ("step", "phases", "steps"),
+    [
+        (2, PHASES, "8: 2.667 epochs of 3 steps"),  # 2, and 2 epochs
+        (2, f"{PHASES}; freeze=none epochs=1", "11: 3.667 epochs of 3 steps"),
+        (1, PHASES, "9: 3 epochs of 3 steps"),  # a checkpoint is lost: the first phase has not ended
+    ],
+)
+def test_a_resumed_run_knows_where_its_phases_have_ended(plan, stopped_early, tmp_path, step, phases, steps):
+    stopped_early(step)
+    assert plan("--model-dir", tmp_path, "--resume", "--phases", phases)["steps"] == steps
+
+
+def test_a_warm_up_may_be_longer_than_a_phase_that_has_ended(plan, stopped_early, tmp_path):
+    stopped_early(2, warmup_steps=2, schedule="cosine")
+    assert plan("--model-dir", tmp_path, "--resume")["phases"] == PHASES
+
+
+@pytest.mark.parametrize(
+    ("flag", "steps"), [("--epochs", "9: 3 epochs of 3 steps"), ("--max-steps", "3: 1 epoch of 3 steps")]
+)
 def test_a_length_replaces_the_phases_of_a_repeated_run(plan, stored, flag, steps):
     planned = plan("--config", stored({}, phases=PHASES), flag, "3")
     assert planned["steps"] == steps
@@ -127,7 +161,7 @@ def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
     stored({}, phases=PHASES)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
     planned = plan("--model-dir", tmp_path, "--resume", "--epochs", "4")
-    assert planned["steps"] == "12: 4 epochs of 3" and "phases" not in planned
+    assert planned["steps"] == "12: 4 epochs of 3 steps" and "phases" not in planned
 
 
 def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(command, stored, tmp_path):
@@ -146,12 +180,13 @@ def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(command, stored, tmp_p
 @pytest.mark.parametrize(
     ("now", "steps"),
     [
-        ([], "12: 4 epochs of 3"),
-        (["--accumulate-steps", "3"], "8: the rest of 4 epochs of 1"),  # 5 + 7 / 3
-        (["--replicas", "2"], "9: the rest of 4 epochs of 2"),  # 5 + 7 / 2
-        (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2"),
-        (["--replicas", "2", "--max-steps", "6"], "6: 3 epochs of 2"),
-        (["--replicas", "8", "--epochs", "1"], "5: the rest of 1 epochs of 1"),
+        ([], "12: 4 epochs of 3 steps"),
+        (["--max-steps", "300000"], "300000: 100000 epochs of 3 steps"),
+        (["--accumulate-steps", "3"], "8: the rest of 4 epochs of 1 step"),  # 5 + 7 / 3
+        (["--replicas", "2"], "9: the rest of 4 epochs of 2 steps"),  # 5 + 7 / 2
+        (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2 steps"),
+        (["--replicas", "2", "--max-steps", "6"], "6: 3 epochs of 2 steps"),
+        (["--replicas", "8", "--epochs", "1"], "5: the rest of 1 epoch of 1 step"),
     ],
 )
 def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, started, tmp_path):
@@ -161,7 +196,7 @@ def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps,
 
 def test_a_run_resumed_on_more_data_trains_epochs_of_all(plan, started, tmp_path):
     started(train=8)
-    assert plan("--model-dir", tmp_path, "--resume")["steps"] == "12: 4 epochs of 3"
+    assert plan("--model-dir", tmp_path, "--resume")["steps"] == "12: 4 epochs of 3 steps"
 
 
 def test_the_same_dataset_replaces_nothing_of_a_resumed_run(plan, stored, scans, tmp_path):

@@ -21,20 +21,25 @@ from estimator_train.app.runs import run_file
 
 
 @pytest.fixture
+def data(settings):
+    return datasets.open_dataset("images", settings.data_dir)
+
+
+@pytest.fixture
 def reporter(settings, trained, tmp_path, blank_plots):
     run_file.save(tmp_path, dataclasses.asdict(settings))
-    return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
+    return Reporter(settings, str(tmp_path))
 
 
 def captions(page):
     return re.findall(r'<span class="wrong">(.+?)</span>\s*<span>is (.+?)</span>\s*<span class="file">(.+?)<', page)
 
 
-def test_the_most_confidently_wrong_come_first(reporter, settings):
-    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval.paths)  # two bright ones, two dark ones
+def test_the_most_confidently_wrong_come_first(reporter, data):
+    paths = sorted(data.eval.paths)  # two bright ones, two dark ones
     probabilities = np.array([[0.4, 0.6], [0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     metrics = {"loss": 1.0, "global_step": 3}
-    reporter.add("model.ckpt-3", Evaluation(metrics, np.array([0, 0, 1, 1]), probabilities))
+    reporter.add("model.ckpt-3", Evaluation(metrics, np.array([0, 0, 1, 1]), probabilities), data)
     page = Path(reporter.write()).read_text()
     names = ["/".join(Path(path).parts[-2:]) for path in paths]
     assert captions(page) == [
@@ -48,22 +53,22 @@ def test_the_most_confidently_wrong_come_first(reporter, settings):
     assert dark < 100 < bright
 
 
-def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, tmp_path):
+def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, data, tmp_path):
     run_file.save(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
     labels, outputs = np.array([0, 0, 1, 1]), np.eye(2, dtype="float32")[[0, 0, 1, 1]]
     result = tasks.named(settings.task).result(settings.class_names, labels, outputs)
-    reporter.add("model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, labels, outputs, result))
+    reporter.add("model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, labels, outputs, result), data)
     assert Path(reporter.write()).read_text().count('alt="Augmented image ') == 4
 
 
-def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch):
+def test_images_are_drawn_as_training_reads_them(settings, data, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("Pillow cannot read it")
 
-    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval.paths)
+    paths = sorted(data.eval.paths)
     with monkeypatch.context() as patch:
         patch.setattr(reporting.Image, "open", refuse)
-        images = reporting._images(settings, reporter._data, np.array([2, 0]))
+        images = reporting._images(settings, data, np.array([2, 0]))
     for index, image in images.items():
         expected = tf.io.decode_image(tf.io.read_file(paths[index]), channels=3)
         np.testing.assert_array_equal(np.asarray(image), expected)
@@ -77,9 +82,9 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
         train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches, image_paths=lambda: None
     )
     run_file.save(tmp_path, dataclasses.asdict(settings))
-    reporter = Reporter(settings, data, str(tmp_path))
+    reporter = Reporter(settings, str(tmp_path))
     probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])
-    reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities))
+    reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities), data)
     page = Path(reporter.write()).read_text()
     assert [name for *_, name in captions(page)] == ["example 3", "example 4"]
     shown = [
