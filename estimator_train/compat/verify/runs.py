@@ -89,5 +89,6 @@ def tensorflow_version(python: str) -> str:
     code = "import tensorflow as tf; print(tf.__version__)"
     asked = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if asked.returncode:
-        raise NotVerifiedError(f"{python} cannot import TensorFlow: {asked.stderr.strip().splitlines()[-1]}")
+        error = asked.stderr.strip().splitlines()[-1]
+        raise NotVerifiedError(f"{python} has no TensorFlow: {error}; run: {python} -m pip install tensorflow")
     return asked.stdout.split()[-1]
