@@ -12,6 +12,7 @@ import click
 import tabulate
 
 from estimator_train._engine.host.files import printable
+from estimator_train._engine.host.logs import logging_only
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, File, Number
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -53,7 +54,7 @@ def verify(script, arguments, python215, tf1, tolerance, out, **settings):
         directory = out or stack.enter_context(tempfile.TemporaryDirectory())
         with starting_tensorflow():
             from estimator_train.compat import verify
-        with one_line_errors():
+        with one_line_errors(), logging_only(lambda record: " is deprecated " not in record.getMessage()):
             settings |= {"python": os.path.abspath(python), "directory": directory, "flags": ["--tf1"] * tf1}
             result = verify.verify(script, arguments, **settings)
     return _show(result, tolerance)
