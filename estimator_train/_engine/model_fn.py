@@ -167,10 +167,7 @@ class Run:
 
 
 class Start(NamedTuple):
-    """What a run starts from: the Estimator's config and params, and the path prefix of a checkpoint.
-
-    Without a checkpoint, it starts from the initial values.
-    """
+    """Where a run begins: an Estimator's config and params, and the prefix of a checkpoint; None for initial values."""
 
     config: RunConfig
     params: Params

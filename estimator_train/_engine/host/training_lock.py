@@ -96,7 +96,8 @@ def _warn_of_other_host(model_dir: str, left: dict[str, Any]) -> None:
         log.warning(
             "The last training in %s, %s, was killed, or it is still running and the hosts do not share locks; if so, "
             "stop it.",
-            *(model_dir, _text(left)),
+            model_dir,
+            _text(left),
         )
 
 

@@ -43,7 +43,7 @@ def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[],
 
 
 def check_out(file: str) -> None:
-    """Rejects a file that `write_file` could not write: its ending is unknown, pyarrow is missing, or a permission."""
+    """Rejects a file that `write_file` could not write: an unknown ending, no pyarrow, or a directory that refuses."""
     ending = _ending(file)
     if ending not in _FORMATS:
         raise click.ClickException(f"--out {file}: give a name that ends in {', '.join(_FORMATS)}")

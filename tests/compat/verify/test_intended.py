@@ -1,4 +1,4 @@
-"""What only one side has is a difference, unless the package means to save it at another step, or by another name."""
+"""A result of one side alone is a difference, unless the package saves it at another step or by another name."""
 
 from estimator_train.compat.verify.intended import reasons
 from estimator_train.compat.verify.results import Name

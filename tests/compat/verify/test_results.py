@@ -1,4 +1,4 @@
-"""What a script leaves and prints is found below its directory, by kind, place, name and step."""
+"""Verification finds the files of a script and its printed lines, by kind, place, name and step."""
 
 import numpy as np
 import pytest

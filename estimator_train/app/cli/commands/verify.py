@@ -50,12 +50,13 @@ def verify(script, arguments, python215, tf1, tolerance, out, **settings):
         raise click.ClickException(f"--python215 {python215}: there is no such program")
     if out and os.path.exists(out):
         raise click.ClickException(f"--out {out} already exists; give a new folder")
+    flags = ["--tf1"] if tf1 else []
     with contextlib.ExitStack() as stack:
         directory = out or stack.enter_context(tempfile.TemporaryDirectory())
         with starting_tensorflow():
             from estimator_train.compat import verify
         with one_line_errors(), logging_only(lambda record: " is deprecated " not in record.getMessage()):
-            settings |= {"python": os.path.abspath(python), "directory": directory, "flags": ["--tf1"] * tf1}
+            settings |= {"python": os.path.abspath(python), "directory": directory, "flags": flags}
             result = verify.verify(script, arguments, **settings)
     return _show(result, tolerance)
 
