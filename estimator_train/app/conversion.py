@@ -1,7 +1,5 @@
 """Converts SavedModels to TFLite and ONNX, and runs the converted models."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """The directory of a run: where it is, what it holds, and whether a command can write to it."""
 
-from __future__ import annotations
-
 import os
 import stat
 import tempfile

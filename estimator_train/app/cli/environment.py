@@ -4,8 +4,6 @@ Sources: Vertex AI, "Environment variables for special Cloud Storage directories
 ENVIRONMENT_VARIABLES.md.
 """
 
-from __future__ import annotations
-
 import os
 
 MODEL_DIR = ("AIP_MODEL_DIR", "SM_MODEL_DIR")  # the first one that is set is the default of --model-dir

@@ -1,7 +1,5 @@
 """Turns expected errors into one line for the user, in which settings are spelled as flags."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

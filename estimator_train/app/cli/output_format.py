@@ -1,7 +1,5 @@
 """--json, --csv and --out: the formats that evaluate and predict print, or write to a file."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json

@@ -1,7 +1,5 @@
 """Describes in a few lines what training is going to do."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

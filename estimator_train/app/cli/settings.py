@@ -3,8 +3,6 @@
 The classes say where a value goes. docs/command.md lists them all: `python -m tests.app.cli.flag_tables` writes it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import click

@@ -1,7 +1,5 @@
 """The settings in run.json: read, checked, and turned into the flags that repeat the run."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

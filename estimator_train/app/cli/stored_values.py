@@ -1,7 +1,5 @@
 """Checks the settings in a run.json, which somebody else, or another version of the command, may have written."""
 
-from __future__ import annotations
-
 import json
 import types
 import typing

@@ -4,8 +4,6 @@ Everything else that concerns a flag is read from such fields: the command line,
 change, the plan, completion, and the tables in docs/command.md.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

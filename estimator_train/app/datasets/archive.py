@@ -1,7 +1,5 @@
 """Unpacks zip archives safely, and resumes after interruptions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile

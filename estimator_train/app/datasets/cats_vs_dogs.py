@@ -1,7 +1,5 @@
 """Cats and dogs (Elson et al. 2007), from a local directory or TensorFlow Datasets."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

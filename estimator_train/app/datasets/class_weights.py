@@ -1,7 +1,5 @@
 """Class weights, computed from a dataset's class counts or read from a file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

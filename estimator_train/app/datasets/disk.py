@@ -1,7 +1,5 @@
 """Checks for disk space, and writes directories as a whole."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

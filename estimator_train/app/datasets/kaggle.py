@@ -1,7 +1,5 @@
 """Downloads from Kaggle with its own client, the package `kaggle`."""
 
-from __future__ import annotations
-
 import contextlib
 import email.utils
 import io

@@ -1,7 +1,5 @@
 """Reads, names and encodes the labels in a manifest, by task."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The retinal OCT images of Kermany et al. 2018, from Kaggle's paultimothymooney/kermany2018."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Groups OCT images by patient, using their file names <CLASS>-<patient>-<number>.jpeg."""
 
-from __future__ import annotations
-
 import collections
 import hashlib
 import os

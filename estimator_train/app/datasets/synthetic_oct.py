@@ -1,7 +1,5 @@
 """Drawn retinal OCT images, the default dataset: they look and train like OCT2017, without a download."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """TFRecord files of tf.Examples, with the feature names of TensorFlow's own image classification datasets."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,7 +1,5 @@
 """The metrics of each class or label, which classification and multi-label classification share, and their table."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Computes the metrics of a classifier from true classes and predicted probabilities, and formats them as a table."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

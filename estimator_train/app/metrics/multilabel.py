@@ -1,7 +1,5 @@
 """Computes the metrics of multi-label classification, and formats them as a table."""
 
-from __future__ import annotations
-
 import dataclasses
 import textwrap
 from collections.abc import Mapping, Sequence

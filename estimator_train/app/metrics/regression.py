@@ -1,7 +1,5 @@
 """Computes the metrics of regression, and formats them as a line."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The backbones for classifiers: every model of `tf_keras.applications`, listed without importing TensorFlow."""
 
-from __future__ import annotations
-
 import os
 import re
 

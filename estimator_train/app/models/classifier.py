@@ -1,7 +1,5 @@
 """Classifiers made of a backbone of `tf_keras.applications`, its preprocessing and a new head."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Recompiles a model with the optimizer, the learning rates and the loss of an `Optimization`."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

@@ -1,7 +1,5 @@
 """Heads of image models: the last layer, the loss and the metrics of a task."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

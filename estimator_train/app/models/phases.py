@@ -1,7 +1,5 @@
 """Parses the phases of fine-tuning, such as training only the head first and then all layers."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Reads runs from their directories to compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from estimator_train.app.models.defaults import with_defaults

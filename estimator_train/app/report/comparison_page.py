@@ -1,7 +1,5 @@
 """Writes the page that compares runs: one HTML file with curves, metrics and examples with different outcomes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 

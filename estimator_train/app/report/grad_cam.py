@@ -1,7 +1,5 @@
 """Grad-CAM: shows which parts of an image a classifier takes as evidence for a class."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras

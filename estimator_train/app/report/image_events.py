@@ -1,7 +1,5 @@
 """Writes images to event files for TensorBoard."""
 
-from __future__ import annotations
-
 import io
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Writes the report of a run: one self-contained HTML file, and its plots as PNG files."""
 
-from __future__ import annotations
-
 import base64
 import collections
 import functools

@@ -1,7 +1,5 @@
 """Draws the plots of a report; each function returns a PNG file as bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Shows how training scales with the number of replicas, as a table and a plot of `TimingHook`'s measurements."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping, Sequence

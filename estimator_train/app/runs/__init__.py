@@ -1,7 +1,5 @@
 """The files that a run writes to its directory, and `StoredRun`, which reads them."""
 
-from __future__ import annotations
-
 import os
 
 from estimator_train.app.runs.stored_run import StoredRun

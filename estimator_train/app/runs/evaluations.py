@@ -1,7 +1,5 @@
 """The evaluations of a run, kept in its directory as JSON lines."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

@@ -1,7 +1,5 @@
 """The files and directories that a run writes in its directory, which may be somebody else's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

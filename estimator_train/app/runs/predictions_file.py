@@ -1,7 +1,5 @@
 """predictions.csv in the directory of a run: how the last evaluation classified each example, for `compare`."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Reads and writes run.json, and finds the checkpoints of a run, without TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

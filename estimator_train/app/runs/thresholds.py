@@ -1,7 +1,5 @@
 """thresholds.json in the directory of a run: the probability from which each of several labels is predicted."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

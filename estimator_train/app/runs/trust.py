@@ -4,8 +4,6 @@ The names that a user gives on the command line are recorded in the user's state
 runs of their own on this machine go on without a question, even if they have been moved.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A training on a dataset or an input_fn: resolved from flags, checked, shown and started."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

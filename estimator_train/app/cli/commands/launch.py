@@ -1,7 +1,5 @@
 """estimator_train launch: starts the processes of a TF_CONFIG cluster on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

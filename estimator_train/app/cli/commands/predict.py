@@ -1,7 +1,5 @@
 """estimator_train predict: predicts classes, labels or numbers for image files."""
 
-from __future__ import annotations
-
 import collections
 import glob
 import os

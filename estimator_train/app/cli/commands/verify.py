@@ -1,7 +1,5 @@
 """estimator_train verify: runs a script on an old TensorFlow and on today's, and compares what they give."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

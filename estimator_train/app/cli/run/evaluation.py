@@ -1,7 +1,5 @@
 """The work of `estimator_train evaluate`: metrics, labels and predictions in one pass over the data."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from typing import NamedTuple
