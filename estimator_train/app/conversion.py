@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.host.paths import StrPath
+
 QUANTIZATIONS = ("float16", "dynamic_range", "int8")
 
 _SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 def to_tflite(
-    saved_model_dir: str | os.PathLike[str],
+    saved_model_dir: StrPath,
     *,
     quantization: str | None = None,
     calibration: Iterable[Mapping[str, np.ndarray]] | None = None,
@@ -64,7 +66,7 @@ def _without_deprecation():
         yield
 
 
-def to_onnx(saved_model_dir: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> bytes:
+def to_onnx(saved_model_dir: StrPath, *, metadata: Mapping[str, str] | None = None) -> bytes:
     """Converts the default signature of a SavedModel with tf2onnx, and returns the content of an .onnx file.
 
         content = et.conversion.to_onnx(estimator.export_saved_model("exported", receiver_fn))

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import click
 
 from estimator_train._engine.host.model_dirs import absolute
-from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train._engine.host.paths import StrPath, as_path, is_remote
 from estimator_train.app import datasets
 from estimator_train.app.runs import own_files
 from estimator_train.app.runs.run_file import newest_checkpoint, path_in
@@ -62,7 +62,7 @@ def check_directory(directory: str, flag: str) -> None:
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
 
 
-def is_writable(directory: str | os.PathLike[str]) -> bool:
+def is_writable(directory: StrPath) -> bool:
     """Returns whether files can be made in a local directory; permissions alone do not say so in /proc."""
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return False

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app import datasets
 from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
@@ -122,7 +121,7 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
     return dataclasses.replace(settings, **changes), data
 
 
-def flags_of(path: str | os.PathLike[str]) -> dict[str, Any]:
+def flags_of(path: StrPath) -> dict[str, Any]:
     """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     run = read(path)
     values = run["settings"] | run["training"]
@@ -146,7 +145,7 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
             )
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read(path: StrPath) -> dict[str, Any]:
     """Returns the content of run.json at `path`; its settings, and how the run is trained, are checked as flags are."""
     with one_line_errors():
         about = run_file.read(path)

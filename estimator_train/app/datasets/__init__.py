@@ -13,12 +13,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
-import os
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.class_weights import class_weights
 from estimator_train.app.datasets.dataset import check_classes
 from estimator_train.app.datasets.images import checked_directory, subdirectories
@@ -47,7 +46,7 @@ _FOLDERS = ("oct2017", "cats_vs_dogs", "synthetic_oct")  # of class folders, as 
 
 def open_dataset(
     name: str,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: StrPath | None = None,
     *,
     limit: int | None = None,
     limit_seed: int = 0,
@@ -82,7 +81,7 @@ def open_dataset(
 
 def open_evaluation(
     name: str,
-    data_dir: str | os.PathLike[str] | None,
+    data_dir: StrPath | None,
     class_names: Sequence[str],
     *,
     task: str = "classification",
@@ -122,7 +121,7 @@ def open_evaluation(
     return data
 
 
-def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str | os.PathLike[str]:
+def download(name: str, data_dir: StrPath | None = None) -> StrPath:
     """Downloads or draws a dataset into `data_dir`, or its default directory, and returns the directory.
 
     Raises:
@@ -134,7 +133,7 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str |
     return module.download(data_dir)
 
 
-def is_here(name: str, data_dir: str | os.PathLike[str] | None = None) -> bool:
+def is_here(name: str, data_dir: StrPath | None = None) -> bool:
     """Returns whether opening a dataset would neither download nor unpack it.
 
         >>> datasets.is_here("images", "scans")
@@ -182,7 +181,7 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
     return others[name].load()
 
 
-def named_by(data_dir: str | os.PathLike[str]) -> str:
+def named_by(data_dir: StrPath) -> str:
     """Returns the name of the dataset in a directory of class directories: images, or oct2017 for its tree.
 
         >>> for name in ("cat", "dog"):

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import tqdm
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 
@@ -27,7 +28,7 @@ def flaw_of(path: Path) -> str | None:
     return "is not a zip file, or is truncated"
 
 
-def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
+def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], StrPath | None]) -> None:
     """Unpacks a zip archive into `directory`, which appears only when it is complete.
 
     Until then the files are in a hidden directory next to it. A file gets its final name there once it is complete, so

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import math
-import os
 from pathlib import Path
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import Dataset
 
 
-def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -> tuple[float, ...]:
+def class_weights(data: Dataset, weights: StrPath = "balanced") -> tuple[float, ...]:
     """Returns a weight for each class of `data`, in the order of its `class_names`, for `input_fns.class_weighted`.
 
     ::

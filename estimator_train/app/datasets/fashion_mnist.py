@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.npz import ImageArrays
 from estimator_train.app.datasets.part import InputFn, Part
@@ -59,7 +59,7 @@ class LoadedImages(Part):
         )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset of 28 x 28 grayscale images.
 
     Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
@@ -83,7 +83,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     )
 
 
-def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
+def download(data_dir: StrPath | None = None) -> Path:
     """Lets Keras download the files and returns their directory; raises ConnectionError if that fails."""
     _refuse(data_dir)
     _load()

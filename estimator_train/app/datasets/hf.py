@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from estimator_train._engine.host.paths import local
+from estimator_train._engine.host.paths import StrPath, local
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -31,7 +31,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name, _, self._config = name.partition(":")
 
-    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+    def open_dataset(self, data_dir: StrPath | None = None) -> Dataset:
         """Returns the dataset, downloading it into `data_dir` if necessary.
 
         Raises:
@@ -40,12 +40,12 @@ class Named:
         """
         return open_splits(f"hf:{self.name}", self._loaded(data_dir))
 
-    def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
+    def download(self, data_dir: StrPath | None = None) -> str:
         """Downloads the data with the package `datasets`, and returns the directory of its cache."""
         self._loaded(data_dir)
         return os.fspath(data_dir or _package(self.name).config.HF_DATASETS_CACHE)
 
-    def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
+    def is_here(self, data_dir: StrPath | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where the package `datasets` keeps it."""
         if importlib.util.find_spec("datasets") is None:
             return False
@@ -90,7 +90,7 @@ class HfSplit(Part):
         return MappedBatches(input_fns.arrays(np.arange(self.count), self.labels, **options), load)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in a directory: saved by `save_to_disk`, Parquet files, or images laid out for imagefolder.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -71,7 +71,7 @@ def image_files(
     )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
@@ -79,7 +79,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def open_directory(
-    directory: str | os.PathLike[str], *, name: str, class_names: Sequence[str] | None = None, **defaults: Any
+    directory: StrPath, *, name: str, class_names: Sequence[str] | None = None, **defaults: Any
 ) -> Dataset:
     """Returns the dataset of `directory`.
 
@@ -172,7 +172,7 @@ def _side(directory, train, train_files, class_names, found):
 
 
 def open_evaluation(
-    data_dir: str | os.PathLike[str],
+    data_dir: StrPath,
     class_names: Sequence[str],
     *,
     task: str = "classification",
@@ -207,7 +207,7 @@ def open_evaluation(
     )
 
 
-def checked_directory(directory: str | os.PathLike[str]) -> Path | RemotePath:
+def checked_directory(directory: StrPath) -> Path | RemotePath:
     """Returns the path of a directory; raises FileNotFoundError or NotADirectoryError if it is none."""
     path = as_path(directory)
     if not path.exists():

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 _TRIES = 5
@@ -27,7 +28,7 @@ class CredentialsError(PermissionError):
         super().__init__("\n".join(self.lines))
 
 
-def download(dataset: str, directory: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
+def download(dataset: str, directory: StrPath) -> Path:  # type: ignore[return]  # the last try ends it
     """Downloads a dataset into `directory`, with a progress bar on standard error, and returns the path of its archive.
 
     An interrupted download is resumed. The client finds credentials itself: in KAGGLE_API_TOKEN, in KAGGLE_USERNAME and

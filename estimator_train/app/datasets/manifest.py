@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from estimator_train._engine.host.paths import as_path, file_finder, is_remote
+from estimator_train._engine.host.paths import StrPath, as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
@@ -99,7 +99,7 @@ class ManifestImages(ImageFiles):
         )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> Dataset:
+def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification") -> Dataset:
     """Returns the dataset in a CSV file, given as `data_dir`.
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
@@ -141,7 +141,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
 
 
 def open_evaluation(
-    data_dir: str | os.PathLike[str],
+    data_dir: StrPath,
     class_names: Sequence[str],
     *,
     task: str = "classification",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import os
 import struct
 import tokenize
 import zipfile
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.dataset import About, Dataset, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -50,7 +49,7 @@ class ImageArrays(Part):
         return MappedBatches(batches, to_input)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in an npz file, given as `data_dir`.
 
     The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,

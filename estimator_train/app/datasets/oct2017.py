@@ -1,7 +1,6 @@
 """The retinal OCT images of Kermany et al. 2018, from Kaggle's paultimothymooney/kermany2018."""
 
 import logging
-import os
 import shutil
 import sys
 import zipfile
@@ -10,7 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from estimator_train._engine.host.file_lock import one_at_a_time
-from estimator_train._engine.host.paths import RemotePath, as_path, local
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, local
 from estimator_train.app.datasets import kaggle
 from estimator_train.app.datasets.archive import UnknownLayoutError, flaw_of, unpack
 from estimator_train.app.datasets.dataset import About, Dataset
@@ -29,7 +28,7 @@ _PUBLISHED = {
 _log = logging.getLogger(__name__)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None, *, split: str | None = None) -> Dataset:
     """Returns the dataset in `data_dir`, or in the user's cache, where it is downloaded on first use.
 
     It warns if image counts differ from the published ones, and about patients with images in both train and test.
@@ -66,7 +65,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     return data
 
 
-def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
+def download(data_dir: StrPath | None = None) -> Path:
     """Downloads the dataset into `data_dir`, or the user's cache for None, unless it is there; returns the directory.
 
     A lock lets one process download at a time, and an interrupted download is resumed. See `kaggle.download`.
@@ -80,7 +79,7 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
     return directory
 
 
-def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
+def is_here(data_dir: StrPath | None = None) -> bool:
     """Returns whether the dataset is in the user's cache, or `data_dir` has no zip file that must be unpacked."""
     if data_dir is None:
         return _home().is_dir() and _tree(_home()) is not None

@@ -12,7 +12,7 @@ import platformdirs
 from PIL import Image
 from tqdm import tqdm
 
-from estimator_train._engine.host.paths import local
+from estimator_train._engine.host.paths import StrPath, local
 from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.disk import whole_directory
 from estimator_train.app.datasets.images import image_files, open_directory
@@ -44,7 +44,7 @@ _NAMES = [name for name, _, _ in _LAYERS]
 _VITREOUS, _BEYOND = 32, 18
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None, *, seed: int = 0, draw: bool = True) -> Dataset:
     """Returns the dataset for `seed`, drawing it into `data_dir`, or the user's cache, if it is not there yet.
 
     Without `draw`, nothing is written; the dataset then lists the paths that the files will have.
@@ -69,7 +69,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 
     return Dataset(**about, train=train, eval=test)
 
 
-def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
+def download(data_dir: StrPath | None = None, *, seed: int = 0) -> Path:
     """Draws the images for `seed` if they do not exist yet, see `open_dataset`, and returns their directory."""
     directory = local(data_dir or _home(seed))
     if _is_to_draw(directory):
@@ -82,9 +82,7 @@ def is_here() -> bool:
     return _home(0).is_dir()
 
 
-def draw_dataset(
-    directory: str | os.PathLike[str], *, seed: int = 0, images_per_class: Mapping[str, int] | None = None
-) -> None:
+def draw_dataset(directory: StrPath, *, seed: int = 0, images_per_class: Mapping[str, int] | None = None) -> None:
     """Draws `directory`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
     The directory appears only when it is complete; see `disk.whole_directory`.

@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
-import os
 import sys
 from typing import Any
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -24,7 +24,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+    def open_dataset(self, data_dir: StrPath | None = None) -> Dataset:
         """Returns the dataset, downloading it into `data_dir` if necessary.
 
         It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there
@@ -53,11 +53,11 @@ class Named:
         defaults = default_settings(*image.shape[:2])
         return Dataset(name=f"tfds:{self.name}", class_names=class_names, **defaults, **sides(parts))
 
-    def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
+    def download(self, data_dir: StrPath | None = None) -> str:
         """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
         return self._prepared(data_dir).data_dir
 
-    def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
+    def is_here(self, data_dir: StrPath | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where TensorFlow Datasets keeps it."""
         if importlib.util.find_spec("tensorflow_datasets") is None:
             return False

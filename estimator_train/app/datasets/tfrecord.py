@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Any
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -47,7 +47,7 @@ class Records(Part):
         return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.number, **options)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in the TFRecord files in `data_dir`: train* for training, test* or val* for evaluation.
 
     If there are both, val* are for validation. Each line of `labels.txt` names a class; an index in front, as in

@@ -1,13 +1,13 @@
 """Classifiers made of a backbone of `tf_keras.applications`, its preprocessing and a new head."""
 
 import difflib
-import os
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train._engine.keras import private_keras
 from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
 from estimator_train.app.models.defaults import RATE_OF_BACKBONE, RATE_OF_HEAD
@@ -19,7 +19,7 @@ def build(
     name: str,
     image_size: tuple[int, int],
     head: Head,
-    weights: str | os.PathLike[str] | None = None,
+    weights: StrPath | None = None,
     freeze: str | int | None = None,
     *,
     load_weights: bool = True,

@@ -1,11 +1,11 @@
 """Writes the page that compares runs: one HTML file with curves, metrics and examples with different outcomes."""
 
-import os
 from collections.abc import Callable, Sequence
 
 from PIL import Image
 
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.report import comparison, plots
 from estimator_train.app.report.comparison import Run
 from estimator_train.app.report.page import Figure, template
@@ -15,7 +15,7 @@ _SHOWN = 200  # examples per list
 
 
 def write_comparison(
-    path: str | os.PathLike[str], runs: Sequence[Run], read_image: Callable[[str], Image.Image | None] | None = None
+    path: StrPath, runs: Sequence[Run], read_image: Callable[[str], Image.Image | None] | None = None
 ) -> str:
     """Writes the page that compares `runs` to `path`, and returns the path.
 

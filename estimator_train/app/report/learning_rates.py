@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +13,7 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import StrPath
 from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
@@ -117,7 +117,7 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
             run_context.request_stop()
 
 
-def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
+def plot(test: RangeTest, path: StrPath) -> None:
     """Writes a PNG of loss over learning rate, with the moving average, where it was lowest, and the suggestion."""
     figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
     axes = figure.subplots()

@@ -6,7 +6,6 @@ import functools
 import html
 import io
 import math
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.report import plots
 from estimator_train.app.runs.evaluations import curve_of
@@ -55,7 +54,7 @@ class ReportPath(str):
 
 
 def write_report(
-    model_dir: str | os.PathLike[str],
+    model_dir: StrPath,
     mistakes: Sequence[Mistake] | None = None,
     numbers: tuple[np.ndarray, np.ndarray] | None = None,
     *,

@@ -1,13 +1,13 @@
 """Shows how training scales with the number of replicas, as a table and a plot of `TimingHook`'s measurements."""
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tabulate
 
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.report import plots
 
 _COLUMNS = {
@@ -96,7 +96,7 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
     )
 
 
-def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+def plot(rows: Sequence[Mapping[str, Any]], path: StrPath) -> None:
     """Writes a PNG of throughput and time over the number of replicas, with the ideal line."""
     write_whole(path, plots.scaling(rows))
 

@@ -1,13 +1,12 @@
 """The files that a run writes to its directory, and `StoredRun`, which reads them."""
 
-import os
-
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.runs.stored_run import StoredRun
 
 __all__ = ["StoredRun", "open"]
 
 
-def open(model_dir: str | os.PathLike[str]) -> StoredRun:
+def open(model_dir: StrPath) -> StoredRun:
     """Returns the run in a directory; see `StoredRun`.
 
         >>> et.runs.open("runs/scans")

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import no_link, write_whole
-from estimator_train._engine.host.paths import RemotePath, as_path
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
 from estimator_train.app.metrics import tasks
 from estimator_train.app.metrics.class_metrics import ClassMetrics
 from estimator_train.app.metrics.classification import Classification
@@ -37,7 +37,7 @@ log = tf.get_logger()
 
 
 def append(
-    model_dir: str | os.PathLike[str],
+    model_dir: StrPath,
     checkpoint: str,
     metrics: Mapping[str, Any],
     result: tasks.Result | None = None,
@@ -85,7 +85,7 @@ def entry_of(
     return entry
 
 
-def read(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read(model_dir: StrPath) -> list[dict[str, Any]]:
     """Returns the entries of evaluations.jsonl in `model_dir`; malformed lines are skipped, with one warning.
 
     If a process was killed, its last line may be incomplete. Without the file, which the command writes, they are the

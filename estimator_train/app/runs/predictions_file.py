@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimator_train._engine.host.files import printable, write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.metrics import tasks
 from estimator_train.app.runs import csv_text
 
@@ -30,7 +30,7 @@ class Prediction(NamedTuple):
 
 
 def write(
-    model_dir: str | os.PathLike[str],
+    model_dir: StrPath,
     data: Any,
     class_names: tuple[str, ...],
     labels: np.ndarray,
@@ -80,7 +80,7 @@ def write_all(
     write_whole(file, csv_text.text_of(rows))
 
 
-def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
+def read(model_dir: StrPath) -> dict[str, Prediction] | None:
     """Returns {example name: prediction} of the run in `model_dir`, or None if it has no readable predictions.csv."""
     try:
         header, *rows = csv_text.rows_of(as_path(model_dir, NAME).read_text(encoding="utf-8"))

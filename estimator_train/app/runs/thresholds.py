@@ -1,14 +1,13 @@
 """thresholds.json in the directory of a run: the probability from which each of several labels is predicted."""
 
 import json
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.metrics.multilabel import THRESHOLD
 
 NAME = "thresholds.json"
@@ -61,13 +60,13 @@ def _best(is_label, scores):
     return float(best[np.abs(best - THRESHOLD).argmin()])
 
 
-def write(model_dir: str | os.PathLike[str], thresholds: Thresholds) -> None:
+def write(model_dir: StrPath, thresholds: Thresholds) -> None:
     """Replaces the thresholds of the run in `model_dir`."""
     about = {"criterion": CRITERION, **thresholds._asdict()}
     write_whole(as_path(model_dir, NAME), json.dumps(about, indent=2) + "\n")
 
 
-def read(model_dir: str | os.PathLike[str], names: Sequence[str]) -> Thresholds | None:
+def read(model_dir: StrPath, names: Sequence[str]) -> Thresholds | None:
     """Returns the thresholds of the run in `model_dir`, or None if none were chosen.
 
     Raises:
