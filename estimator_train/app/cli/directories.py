@@ -1,4 +1,4 @@
-"""The directory of a run: where it is, what it holds, and whether a command can write to it."""
+"""The directories of a run and of its data: where they are, what they hold, and whether a command can write there."""
 
 import os
 import stat
@@ -13,6 +13,11 @@ from estimator_train._engine.host.paths import StrPath, as_path, is_remote
 from estimator_train.app import datasets
 from estimator_train.app.runs import own_files
 from estimator_train.app.runs.run_file import newest_checkpoint, path_in
+
+# Variables of training services: Vertex AI, "Environment variables for special Cloud Storage directories"; SageMaker
+# Training Toolkit, ENVIRONMENT_VARIABLES.md.
+MODEL_DIR_VARIABLES = ("AIP_MODEL_DIR", "SM_MODEL_DIR")  # the first one that is set is the default of --model-dir
+_CHANNEL = "SM_CHANNEL_"
 
 
 def model_dir_of(flags: SimpleNamespace) -> str:
@@ -34,6 +39,18 @@ def dataset_of(flags: SimpleNamespace) -> str:
         raise click.ClickException(
             f"--data-dir: {error}; give a folder of class folders, or say with --dataset what it holds"
         ) from error
+
+
+def data_dir_of_environment() -> tuple[str | None, str | None]:
+    """Returns the default of --data-dir and the variables that it comes from, or (None, None).
+
+    A single channel is the data directory itself. Of several, such as train and test, it is the common parent, the
+    layout that `datasets.images.open_directory` expects.
+    """
+    channels = sorted(name for name in os.environ if name.startswith(_CHANNEL) and os.environ[name])
+    if not channels:
+        return None, None
+    return os.path.commonpath([os.environ[name] for name in channels]), ", ".join(channels)
 
 
 def warn_of_lost_checkpoints(model_dir: str) -> None:

@@ -12,9 +12,9 @@ from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train._engine.host.paths import local, why_not_utf_8
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
 from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
+from estimator_train.app.cli.directories import MODEL_DIR_VARIABLES
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.datasets.images import subdirectories
@@ -355,7 +355,7 @@ class RateTest:
 class Invocation:
     """Settings of one call of the command, which are not part of the run."""
 
-    model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=environment.MODEL_DIR)
+    model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=MODEL_DIR_VARIABLES)
     """Directory for checkpoints and events.  [default: runs/DATASET]"""
     resume: bool = setting(MOST_USED)
     """Continue the run in --model-dir, or start one on the given data if there is none."""
