@@ -61,15 +61,13 @@ def open_dataset(
     Args:
       name: one of `names()`, tfds:NAME of TensorFlow Datasets, or hf:NAME of Hugging Face.
       data_dir: directory or file of the data; None for datasets with a default place.
-      limit: maximum number of training examples, and of evaluation examples; see `dataset.stratified`.
-      limit_seed: seed for choosing these examples.
+      limit: maximum number of training examples, and of evaluation examples, chosen by `limit_seed`.
       **options: options of the dataset, such as `seed` of synthetic_oct or `split` of oct2017.
 
     Raises:
       ValueError: the name or an option is unknown, `data_dir` does not hold the expected files, or a package that only
         this dataset needs is not installed.
-      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
-      ConnectionError: the data could not be downloaded.
+      FileNotFoundError, NotADirectoryError, ConnectionError: the data is not there, or could not be downloaded.
     """
     module = named(name)
     unknown = options.keys() - inspect.signature(module.open_dataset).parameters.keys()
@@ -87,25 +85,16 @@ def open_evaluation(
     task: str = "classification",
     image_size: tuple[int, int],
 ) -> Dataset:
-    """Returns a dataset of a run's classes whose evaluation examples are to be evaluated, without any to train on.
+    """Returns a dataset of a run's classes, to evaluate on; the arguments and errors are those of `open_dataset`.
 
     All images of a folder of class folders, and all rows of a CSV file, are evaluated, unless it has a test or val
-    part; of other datasets, their evaluation examples are.
+    part; of other datasets, their evaluation examples are. Raises ValueError, which names the classes that differ, if
+    it has others than `class_names`.
 
         >>> data = datasets.open_dataset("synthetic_oct", "scans")
         >>> other = datasets.open_evaluation("images", "scans/train", data.class_names, image_size=(96, 96))
         >>> other.eval_examples
         800
-
-    Args:
-      name, data_dir: as for `open_dataset`.
-      class_names: the classes or labels of the run, which the dataset must have, too.
-      task: one of the tasks of the dataset manifest.
-      image_size: height and width in pixels.
-
-    Raises:
-      ValueError: the classes differ; the message names those that do. And as `open_dataset`.
-      FileNotFoundError, NotADirectoryError, ConnectionError: as `open_dataset`.
     """
     module = named(name)
     if name in _FOLDERS and data_dir is not None and not as_path(data_dir).is_file():  # of oct2017, a zip
@@ -124,8 +113,7 @@ def open_evaluation(
 def download(name: str, data_dir: StrPath | None = None) -> StrPath:
     """Downloads or draws a dataset into `data_dir`, or its default directory, and returns the directory.
 
-    Raises:
-      ValueError: the dataset consists of the user's own files.
+    Raises ValueError for a dataset of the user's own files.
     """
     module = named(name)
     if not hasattr(module, "download"):
@@ -134,13 +122,10 @@ def download(name: str, data_dir: StrPath | None = None) -> StrPath:
 
 
 def is_here(name: str, data_dir: StrPath | None = None) -> bool:
-    """Returns whether opening a dataset would neither download nor unpack it.
+    """Returns whether opening a dataset would neither download nor unpack it; raises ValueError for an unknown name.
 
-        >>> datasets.is_here("images", "scans")
-        True
-
-    Raises:
-      ValueError: the name is unknown.
+    >>> datasets.is_here("images", "scans")
+    True
     """
     check = getattr(named(name), "is_here", None)
     if check is None:
@@ -189,9 +174,7 @@ def named_by(data_dir: StrPath) -> str:
         >>> named_by("pets")
         'images'
 
-    Raises:
-      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
-      ValueError: it has no subdirectories.
+    Raises ValueError if it has no subdirectories; see `images.checked_directory`, too.
     """
     directory = checked_directory(data_dir)
     if importlib.import_module(f"{__name__}.oct2017").is_in(directory):

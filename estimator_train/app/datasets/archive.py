@@ -34,9 +34,8 @@ def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], St
     Until then the files are in a hidden directory next to it. A file gets its final name there once it is complete, so
     that an interrupted run can be resumed. The CRC of every file is checked.
 
-    Args:
-      place: maps the parts of an entry's path to its path in `directory`, or to None to skip the entry. If several
-        entries map to one path, the first is used.
+    `place` maps the parts of an entry's path to its path in `directory`, or to None to skip the entry. If several
+    entries map to one path, the first is used.
 
     Raises:
       ValueError: the archive is damaged, or has a path that leads out of the directory.

@@ -15,11 +15,8 @@ _PUBLISHED = tfds.Named("cats_vs_dogs")
 def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset from TensorFlow Datasets, or from the class directories in `data_dir`.
 
-    A `data_dir` with a file dataset_info.json is treated as a download of TensorFlow Datasets.
-
-    Raises:
-      ValueError, FileNotFoundError, NotADirectoryError: see `images.open_directory`.
-      ValueError, ConnectionError: see `tfds.Named.open_dataset`.
+    A `data_dir` with a file dataset_info.json is treated as a download of TensorFlow Datasets. The errors are those of
+    `images.open_directory` and `tfds.Named.open_dataset`.
     """
     if data_dir is None or _is_prepared(data_dir):
         data = _PUBLISHED.open_dataset(data_dir)
@@ -28,7 +25,6 @@ def open_dataset(data_dir: StrPath | None = None) -> Dataset:
 
 
 def _is_prepared(directory):
-    """Returns whether TensorFlow Datasets has prepared the data in `directory`."""
     return any((version / "dataset_info.json").exists() for version in as_path(directory, "cats_vs_dogs").glob("*"))
 
 

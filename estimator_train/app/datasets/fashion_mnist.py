@@ -1,8 +1,4 @@
-"""Fashion-MNIST (Xiao et al. 2017), downloaded by Keras.
-
-The default settings are from Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow
-blog).
-"""
+"""Fashion-MNIST (Xiao et al. 2017), downloaded by Keras, with the settings of the post named in `fashion_mnist_cnn`."""
 
 from __future__ import annotations
 
@@ -60,15 +56,12 @@ class LoadedImages(Part):
 
 
 def open_dataset(data_dir: StrPath | None = None) -> Dataset:
-    """Returns the dataset of 28 x 28 grayscale images.
-
-    Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
+    """Returns the dataset of 28 x 28 grayscale images; raises ValueError for a `data_dir`, which Keras chooses.
 
         >>> open_dataset().train_examples
         60000
 
-    Raises:
-      ValueError: `data_dir` is given, but Keras decides where the files are.
+    Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
     """
     _refuse(data_dir)
     return Dataset(

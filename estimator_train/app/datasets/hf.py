@@ -32,12 +32,7 @@ class Named:
         self.name, _, self._config = name.partition(":")
 
     def open_dataset(self, data_dir: StrPath | None = None) -> Dataset:
-        """Returns the dataset, downloading it into `data_dir` if necessary.
-
-        Raises:
-          ValueError: see `open_splits`; or the package `datasets` is not installed.
-          ConnectionError: the data could not be downloaded.
-        """
+        """Returns the dataset, downloading it into `data_dir` if necessary; raises ConnectionError if that fails."""
         return open_splits(f"hf:{self.name}", self._loaded(data_dir))
 
     def download(self, data_dir: StrPath | None = None) -> str:
@@ -93,12 +88,11 @@ class HfSplit(Part):
 def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in a directory: saved by `save_to_disk`, Parquet files, or images laid out for imagefolder.
 
+        data = datasets.open_dataset("hf", "saved/beans")
+
     Raises:
       ValueError: `data_dir` is None or cannot be loaded; or see `open_splits`.
       FileNotFoundError: there is no such directory.
-
-    Example:
-      data = datasets.open_dataset("hf", "saved/beans")
     """
     if data_dir is None:
         raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from the hub")
@@ -121,10 +115,8 @@ def open_splits(name: str, splits: Any) -> Dataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
     It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a stratified
-    fifth of `train`. If both have labels, `validation` is for validation.
-
-    Raises:
-      ValueError: there is no split `train`, or its examples do not have exactly one image and one class each.
+    fifth of `train`. If both have labels, `validation` is for validation. Raises ValueError if there is no split
+    `train`, or its examples do not have exactly one image and one class each.
     """
     package = _package(name)
     if isinstance(splits, package.Dataset):
@@ -148,7 +140,6 @@ def open_splits(name: str, splits: Any) -> Dataset:
 
 
 def _image_and_label(name, columns):
-    """Returns the names of the two columns."""
     package = _package(name)
     images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
     labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]

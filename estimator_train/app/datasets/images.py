@@ -23,14 +23,10 @@ HELD_OUT = ("test", "val", "valid", "validation")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ImageFiles(Part):
-    """Image files, sorted by their paths, with class indices.
-
-    Attributes:
-      keys: names of the files that do not depend on where the data is.
-    """
+    """Image files, sorted by their paths, with class indices."""
 
     paths: list[str]
-    keys: list[str]
+    keys: list[str]  # names of the files that do not depend on where the data is
 
     def names(self) -> Sequence[str]:
         return self.keys
@@ -55,8 +51,7 @@ def image_files(
         >>> image_files(("cat", "dog"), {"cat": ["pets/cat/1.png"], "dog": ["pets/dog/1.png"]}).count
         2
 
-    Args:
-      class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
+    `class_directories` has the path of the class directory for each directory of images below one.
     """
     indices = {name: index for index, name in enumerate(class_names)}
     above = class_directories or {}
@@ -89,13 +84,9 @@ def open_directory(
     directories next to `train` that are not used. The images of a class are in its directory and in all directories
     below it; links to directories are followed.
 
-    Args:
-      class_names: the required classes in the order of their indices; None uses those found, sorted.
-      **defaults: `default_model`, `image_size` and perhaps `default_epochs` of the dataset.
-
-    Raises:
-      FileNotFoundError, NotADirectoryError: `directory` does not exist, or is not a directory.
-      ValueError: the files are not laid out like that.
+    `class_names` are the required classes in the order of their indices; None uses those found, sorted. `defaults` are
+    `default_model`, `image_size` and perhaps `default_epochs` of the dataset. Raises ValueError for another layout; see
+    `checked_directory`, too.
     """
     folder = checked_directory(directory)
     train, tests, left_out = _layout(folder)
@@ -180,14 +171,10 @@ def open_evaluation(
 ) -> Dataset:
     """Returns the dataset whose evaluation images are those of `data_dir`, without training images.
 
-    `data_dir` holds class directories, all of whose images are taken, or a `test` or `val` directory with them.
+        data = open_evaluation("more_scans", ["CNV", "DME"], image_size=(224, 224))
 
-    Raises:
-      FileNotFoundError, NotADirectoryError: as `open_directory`.
-      ValueError: the classes differ from `class_names`, and the message names those that do; or `task` is another.
-
-    Example:
-      data = open_evaluation("more_scans", ["CNV", "DME"], image_size=(224, 224))
+    `data_dir` holds class directories, all of whose images are taken, or a `test` or `val` directory with them. Raises
+    ValueError, which names the classes that differ from `class_names`, or for another `task`.
     """
     if task != "classification":
         raise ValueError(f"a folder of class folders is for classification, and the run's task is {task}")

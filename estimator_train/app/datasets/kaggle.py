@@ -32,10 +32,7 @@ def download(dataset: str, directory: StrPath) -> Path:  # type: ignore[return] 
     """Downloads a dataset into `directory`, with a progress bar on standard error, and returns the path of its archive.
 
     An interrupted download is resumed. The client finds credentials itself: in KAGGLE_API_TOKEN, in KAGGLE_USERNAME and
-    KAGGLE_KEY, or in its files.
-
-    Args:
-      dataset: "owner/name".
+    KAGGLE_KEY, or in its files. `dataset` is "owner/name".
 
     Raises:
       CredentialsError: there are no credentials, or Kaggle rejects them.

@@ -105,19 +105,15 @@ def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
     test, val, valid or validation: the first that occurs evaluates, the next one is for validation) and `weight` (the
     example's weight in the training loss); others are ignored. Without `split`, a fifth of the images of each class is
-    held out, with all of their rows, chosen by hashes of the paths.
+    held out, with all of their rows, chosen by hashes of the paths. The `task` is the meaning of `label`:
+    "classification" for a class name; "multilabel" for any number of labels separated by |; "regression" for a number.
 
-    Args:
-      task: the meaning of `label`: "classification" for a class name; "multilabel" for any number of labels separated
-        by |; "regression" for a number.
+        data = open_dataset("labels.csv", task="multilabel")
 
     Raises:
       FileNotFoundError: there is no such file.
       ValueError: `data_dir` is None, `task` is unknown, a column is missing, or rows are invalid, for example because
         their image does not exist. The message lists the first ten with their line numbers.
-
-    Example:
-      data = open_dataset("labels.csv", task="multilabel")
     """
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
@@ -149,12 +145,9 @@ def open_evaluation(
 ) -> Dataset:
     """Returns the dataset of the evaluation rows of a CSV file, or of all if it has no column `split`.
 
-    Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: as `open_dataset`, or its classes or labels differ from `class_names`, and the message names them.
+        data = open_evaluation("more.csv", ["cat", "dog"], image_size=(96, 96))
 
-    Example:
-      data = open_evaluation("more.csv", ["cat", "dog"], image_size=(96, 96))
+    Raises as `open_dataset`, or ValueError, which names the classes or labels that differ from `class_names`.
     """
     file, codec = os.fspath(data_dir), CODECS[task]
     rows = _read(file, codec)

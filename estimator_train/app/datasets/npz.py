@@ -20,7 +20,6 @@ from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
-
 _SIDES = ("train", "test")
 _MOST_CLASSES = 100_000  # each has an output of the model
 _WHITE = 1.01  # resizing may overshoot 1
@@ -61,9 +60,7 @@ def open_dataset(data_dir: StrPath | None = None) -> Dataset:
         >>> open_dataset("tiny.npz").class_names
         ('0', '1')
 
-    Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: `data_dir` is None, or the file holds something else.
+    Raises FileNotFoundError, or ValueError for None or a file of something else.
     """
     if data_dir is None:
         raise ValueError(f"npz needs --data-dir, {ABOUT.source}")

@@ -38,10 +38,8 @@ def open_dataset(data_dir: StrPath | None = None, *, split: str | None = None) -
         a zip is extracted next to itself.
       split: "patient" evaluates on the training images of a fifth of the patients instead of the test images.
 
-    Raises:
-      ValueError: `data_dir` does not hold the dataset, or its zip file is damaged.
-      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
-      OSError: see `kaggle.download`.
+    Raises ValueError if `data_dir` does not hold the dataset, or its zip file is damaged; see `kaggle.download` and
+    `images.checked_directory`, too.
     """
     if split not in (None, "patient"):
         raise ValueError(f'split must be "patient" or None, got {split!r}')
@@ -138,7 +136,6 @@ def _find(data_dir):
 
 
 def _unpacked(archive):
-    """Returns the tree extracted from a zip file, next to it."""
     directory = archive.with_suffix("")
     if not directory.exists():
         with _alone(archive.with_name(f".{archive.name}.lock")):

@@ -91,10 +91,8 @@ def draw_dataset(directory: StrPath, *, seed: int = 0, images_per_class: Mapping
         >>> sorted(os.listdir("drawn/train"))
         ['CNV', 'DME', 'DRUSEN', 'NORMAL']
 
-    Args:
-      directory: a directory that does not exist yet or is empty.
-      seed: 0 or above.
-      images_per_class: {"train": number, "test": number}; None is `IMAGES_PER_CLASS`.
+    It must not exist yet, or be empty. `images_per_class` is {"train": number, "test": number}; None is
+    `IMAGES_PER_CLASS`.
     """
     if seed < 0:
         raise ValueError(f"seed must be 0 or above, got {seed}")

@@ -28,12 +28,8 @@ class Named:
         """Returns the dataset, downloading it into `data_dir` if necessary.
 
         It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there
-        is neither. If there are both, `validation` is for validation.
-
-        Raises:
-          ValueError: TensorFlow Datasets is not installed or has no such dataset, or the dataset's examples are not
-            images with one class each.
-          ConnectionError: the data could not be downloaded.
+        is neither. If there are both, `validation` is for validation. Raises ConnectionError if the data could not be
+        downloaded, and ValueError without TensorFlow Datasets, for an unknown name and for other kinds of examples.
         """
         info = _builder(self.name, data_dir).info
         keys = info.supervised_keys or ()

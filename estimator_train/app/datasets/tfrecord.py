@@ -53,9 +53,8 @@ def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     If there are both, val* are for validation. Each line of `labels.txt` names a class; an index in front, as in
     "0:cat", is ignored.
 
-    Raises:
-      FileNotFoundError: `data_dir`, its labels.txt or its TFRecord files are missing.
-      ValueError: `data_dir` is None, a file is not an uncompressed TFRecord file, or there are no records.
+    Raises FileNotFoundError without labels.txt or TFRecord files, and ValueError for files that are compressed,
+    truncated or empty.
     """
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
