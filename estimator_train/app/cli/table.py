@@ -78,7 +78,6 @@ def help_of(table: type, name: str) -> str:
 
 @functools.cache
 def _classes_in(file):
-    """Returns {name: syntax tree} of a file's classes."""
     return {node.name: node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.ClassDef)}
 
 

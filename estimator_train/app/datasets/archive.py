@@ -61,7 +61,6 @@ def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], St
 
 
 def _files(source, place):
-    """Returns {path in the directory: entry} for the entries to unpack."""
     files = {}
     for entry in source.infolist():
         if not entry.filename:

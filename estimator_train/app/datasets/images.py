@@ -109,8 +109,6 @@ def open_directory(
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """Collects what a search finds besides images."""
-
     other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by their endings
     class_directories: dict[str, str] = dataclasses.field(default_factory=dict)  # see `image_files`
 

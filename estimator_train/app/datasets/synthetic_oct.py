@@ -226,7 +226,6 @@ def _neovascularisation(rng, x, fovea, layers):
 
 
 def _exudates(rng, centre, width):
-    """Returns a few bright dots in the middle of the retina."""
     return [
         (centre + width * rng.uniform(-1, 1), "outer plexiform", rng.uniform(-1, 3), (2.5, 3), 190)
         for _ in range(rng.integers(0, 8))

@@ -47,11 +47,8 @@ def build(
 def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and recompiles it.
 
-    Args:
-      freeze: "all", "none", the number of layers to freeze, or the name of the last layer to freeze.
-
-    Raises:
-      ValueError: the backbone has no such layer, or fewer layers.
+    `freeze` is "all", "none", the number of layers to freeze, or the name of the last one. Raises ValueError if the
+    backbone has no such layer, or fewer layers.
     """
     (base,) = (layer for layer in model.layers if isinstance(layer, keras.Model))
     count = _number_frozen(base, str(freeze))

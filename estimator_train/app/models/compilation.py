@@ -53,8 +53,7 @@ def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, 
         >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=4)
         >>> compile_with_rising_rate(model, 1e-6, 1.0, steps=100)
 
-    Raises:
-      ValueError: the model cannot be recompiled like this, see `recompile`.
+    Raises ValueError for models that `recompile` does not take.
     """
     arguments, its_keras = _compiled(model), _keras_of(model)
     rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)

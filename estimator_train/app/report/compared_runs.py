@@ -9,11 +9,7 @@ from estimator_train.app.runs.stored_run import StoredRun
 
 
 def read_runs(model_dirs: Iterable[str]) -> list[Run]:
-    """Returns the runs in directories, under these names.
-
-    Raises:
-      ValueError: a directory has no readable run.json.
-    """
+    """Returns the runs in directories, under these names; raises ValueError without a readable run.json."""
     return [read_run(StoredRun(model_dir)) for model_dir in model_dirs]
 
 

@@ -23,8 +23,7 @@ def write_comparison(
     >>> write_comparison("comparison.html", runs)
     'comparison.html'
 
-    Args:
-      read_image: returns the image of an example, by the name it has in `Run.predictions`, or None.
+    `read_image` returns the image of an example, by the name it has in `Run.predictions`, or None.
     """
     page = template("comparison.html").render(
         names=[run.name for run in runs],

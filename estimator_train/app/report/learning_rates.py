@@ -56,11 +56,8 @@ def find_learning_rate(
 
     Suggests a tenth of the rate at which the moving average of the loss was lowest. The trained copy is discarded.
 
-    ::
-
         test = find_learning_rate(model, train_input_fn)
         plot(test, "learning_rate.png")
-        print(test.suggestion)
 
     Source: Smith, "Cyclical Learning Rates for Training Neural Networks" (2015).
 

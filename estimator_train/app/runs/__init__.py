@@ -7,12 +7,9 @@ __all__ = ["StoredRun", "open"]
 
 
 def open(model_dir: StrPath) -> StoredRun:
-    """Returns the run in a directory; see `StoredRun`.
+    """Returns the run in a directory; raises ValueError if there is none; see `StoredRun`.
 
-        >>> et.runs.open("runs/scans")
-        <StoredRun runs/scans>
-
-    Raises:
-      ValueError: no run has been trained there, or its run.json cannot be read.
+    >>> et.runs.open("runs/scans")
+    <StoredRun runs/scans>
     """
     return StoredRun(model_dir)

@@ -66,9 +66,7 @@ def entry_of(
     result, classification, multilabel or regression; name and images, if given. Non-finite numbers become null.
 
     Args:
-      checkpoint: path prefix.
       metrics: dict returned by `Estimator.evaluate`.
-      result: a `metrics.tasks.Result`, or None.
       name: None for a point of the training's curves, "final" for its result, "afterwards" for an evaluation of a
         finished run; event files have the same names.
       images: "validation", or where the images are, if they are not the run's own evaluation images.
@@ -189,6 +187,5 @@ def _has_fields(value, kind):
 
 
 def _fields(kind):
-    """Returns the names of a dataclass' fields, and the names of the fields with a default."""
     fields = dataclasses.fields(kind)
     return {field.name for field in fields}, {field.name for field in fields if field.default is None}

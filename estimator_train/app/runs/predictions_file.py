@@ -36,12 +36,9 @@ def write(
     labels: np.ndarray,
     probabilities: np.ndarray,
 ) -> None:
-    """Replaces the predictions of the run in `model_dir`.
+    """Replaces the predictions of the run in `model_dir`, those for the evaluation examples of the dataset `data`.
 
-    Args:
-      data: the dataset that was evaluated.
-      labels: class indices, of shape (examples,).
-      probabilities: of shape (examples, classes).
+    `labels` are class indices of shape (examples,), and `probabilities` of shape (examples, classes).
     """
     names = image_names(data) or map(str, range(len(labels)))
     examples = zip(names, labels, probabilities.argmax(axis=1), probabilities.max(axis=1), strict=True)
@@ -58,14 +55,10 @@ def write_all(
     outputs: np.ndarray,
     thresholds: Mapping[str, float] | None = None,
 ) -> None:
-    """Writes the true and the predicted value of each example to `file`, with every probability or number.
+    """Writes the true and the predicted value of each example of an evaluation to `file`, with every probability.
 
-    The file is written completely or not at all.
-
-    Args:
-      columns: names of the classes or labels.
-      data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
-      thresholds: the least probability of each label, instead of 0.5.
+    The file is written completely or not at all. `columns` are the names of the classes or labels, `data` is the
+    dataset, or None for an input_fn, and `thresholds` are the least probability of each label, instead of 0.5.
     """
     module = tasks.named(task, thresholds)
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.

@@ -28,8 +28,7 @@ def save(model_dir: StrPath, settings: Mapping[str, Any], **about: Any) -> None:
 def read(path: StrPath) -> dict[str, Any]:
     """Returns the content of run.json at `path`, whose settings and training are dicts; all else may be anything.
 
-    Raises:
-      ValueError: it cannot be read, or is something else.
+    Raises ValueError if it cannot be read, or is something else.
     """
     path = as_path(path)
     try:

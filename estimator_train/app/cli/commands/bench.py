@@ -167,7 +167,6 @@ def _timing(path):
 
 
 def _diagnosis(timing, run):
-    """Returns what limits the training in the directory `run`."""
     with starting_tensorflow():
         from estimator_train.app.cli.run.build import build_train_input_fn
         from estimator_train.app.cli.run.result import diagnosis

@@ -60,7 +60,6 @@ def compare(model_dirs, out):
 
 
 def _check_classes(folders, settings):
-    """Rejects runs that do not know the same classes."""
     for folder, each in zip(folders, settings, strict=True):
         if set(each.class_names) != set(settings[0].class_names):
             raise click.ClickException(

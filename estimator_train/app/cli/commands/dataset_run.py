@@ -82,7 +82,6 @@ def _training(flags, settings, data):
 
 
 def _ended_phases(model_dir):
-    """Returns the global steps at which phases of a run that is resumed have ended."""
     step = run_file.newest_step(model_dir)
     if step == 0 or not run_file.path_in(model_dir).exists():
         return ()
@@ -218,7 +217,6 @@ def _check_cluster(flags, task, lacks_evaluator):
 
 
 def _check_place(flags, model_dir, task):
-    """Rejects a directory that cannot take the run, or that holds another one."""
     directories.check_place(model_dir, is_new=task.is_chief and not (flags.resume or flags.find_learning_rate))
     trackers = [name for name in flags.log or () if name != "csv"]
     if trackers and is_remote(model_dir):
@@ -267,7 +265,6 @@ def _opened(settings, flags):
 
 
 def _fetching(flags):
-    """Says what training does first to get its data."""
     about = datasets.named(flags.dataset).ABOUT
     origin = f"from {about.source}"
     if about.size != "any":

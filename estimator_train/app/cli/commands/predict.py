@@ -115,7 +115,6 @@ class _Found:
 
 
 def _write(flags, entries, kind, names):
-    """Writes the predictions to the file of --out, or prints them."""
     header = _header(kind, names, flags.top)
     rows = [_row(kind, flags.top, entry) for entry in entries]
     if flags.out:

@@ -236,7 +236,6 @@ def _input_names(receiver_fn):
 
 
 def _by_input(features, names):
-    """Returns the features as NumPy arrays by the names of the model's inputs."""
     if isinstance(features, dict):
         return {name: features[name].numpy() for name in names}
     return {name: value.numpy() for name, value in zip(names, tf.nest.flatten(features), strict=True)}
@@ -247,7 +246,6 @@ def _warn(text):
 
 
 def _save_keras(folder, model, settings, file_format):
-    """Writes the Keras model into `folder` and returns its path."""
     name, save = "model.keras", model.save
     if file_format == "weights":
         name, save = adapter_of(model).weights_file, model.save_weights

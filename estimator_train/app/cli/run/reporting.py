@@ -66,7 +66,6 @@ class Reporter:
         )
 
     def _augmented(self):
-        """Returns the samples as the run's --augment changes them."""
         names = StoredRun(self._model_dir).training.get("augment")
         if not names or not self._samples:
             return []

@@ -68,8 +68,6 @@ class _Part:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A run that is ready to be trained."""
-
     run: Run
     parts: list[_Part]  # those that are not finished, or the last one
     config: RunConfig  # of the Estimators
@@ -171,7 +169,6 @@ def _strategy(run):
 
 
 def _run_config(run, strategy, every):
-    """Returns the RunConfig for training, with summaries every `every` steps."""
     steps, seconds = run.training.save_checkpoints_steps, 600
     if steps:
         seconds = None
@@ -262,7 +259,6 @@ def _save_run_file(job):
 
 
 def _hooks_of(job, timing, loggers):
-    """Returns the hooks that measure, show and log the progress of the chief's training."""
     if not job.run.task.is_chief:
         return []
     hooks = [timing]
@@ -389,7 +385,6 @@ def _evaluate(job, metrics, stop, loggers):
 
 
 def _write_report(job, result, loggers):
-    """Writes the report, logs the files of the run, and returns the report."""
     report = job.recorder.reporter.write()
     paths = [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)]
     for logger, path in itertools.product(loggers, filter(None, paths)):
@@ -398,7 +393,6 @@ def _write_report(job, result, loggers):
 
 
 def _say_stopped(job, number):
-    """Says on the chief that a signal has ended the training, and how to continue it."""
     if job.run.task.is_chief:
         model_dir = job.run.model_dir
         click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
