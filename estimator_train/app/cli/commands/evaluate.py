@@ -91,12 +91,8 @@ def evaluate(**flags):
 
     paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
     results = sorted(_evaluated(flags, settings, data, paths, images), key=_rank)
-    output_format.write(
-        flags,
-        entries=lambda: [entry for entry, _ in results],
-        rows=lambda: _rows(results),
-        text=lambda: _text(results, flags.all),
-    )
+    entries = [entry for entry, _ in results]
+    output_format.write(flags, entries, _rows(results), lambda: _text(results, flags.all))
     lacks_predictions = flags.predictions and any(result is None for _, result in results)
     return int(bool(lacks_predictions))
 

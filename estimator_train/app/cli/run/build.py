@@ -21,13 +21,14 @@ from estimator_train.app.cli.functions import check_function
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.run_config import RunConfig
 
 _LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
 
 
-def build_estimator(settings, config):
+def build_estimator(settings, model_dir):
     """Returns an Estimator of the settings' model, for restoring a checkpoint."""
-    return estimator_of(build_model(settings), config)
+    return estimator_of(build_model(settings), RunConfig(model_dir=model_dir))
 
 
 def estimator_of(model, config):

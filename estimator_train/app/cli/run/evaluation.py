@@ -17,7 +17,6 @@ from estimator_train.app.metrics.outputs import NotFiniteError
 from estimator_train.app.runs import evaluations, predictions_file
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.extenders import add_metrics
-from estimator_train.run_config import RunConfig
 
 AFTERWARDS = "afterwards"  # name of the evaluations of a finished run
 
@@ -40,7 +39,7 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
     with contextlib.ExitStack() as stack:
         if model_dir is None:
             model_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="estimator_train-evaluate-"))
-        estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
+        estimator = examples.attach(build_estimator(settings, model_dir))
         for path in checkpoint_paths:
             with run_errors(), naming_all_damaged_images(settings, data, ["eval"]):
                 # Its events are apart from the training's curves.

@@ -9,8 +9,6 @@ import tqdm
 from estimator_train.app.cli.errors import run_errors
 from estimator_train.app.cli.run.build import build_estimator
 from estimator_train.input_fns.images.decoding import decode_files
-from estimator_train.input_fns.images.faults import fault_of_file
-from estimator_train.run_config import RunConfig
 
 
 def predict(settings, model_dir, checkpoint, paths):
@@ -18,7 +16,7 @@ def predict(settings, model_dir, checkpoint, paths):
 
     A bar shows the progress on a terminal.
     """
-    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
+    estimator = build_estimator(settings, model_dir)
     decoded, predictions = [], []
     input_fn = _input_fn(paths, settings, decoded)
     with run_errors(), tqdm.tqdm(total=len(paths), unit="image", leave=False, disable=None) as progress:
@@ -46,11 +44,6 @@ def _input_fn(paths, settings, decoded):
         return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
 
     return input_fn
-
-
-def fault(path):
-    """Returns why an image that `predict` left out cannot be decoded."""
-    return fault_of_file(path).what
 
 
 def _outputs(prediction, settings):
