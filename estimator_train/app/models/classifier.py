@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.host.paths import StrPath
-from estimator_train._engine.keras import private_keras
 from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.app.models.compilation import compile_with
 from estimator_train.app.models.defaults import RATE_OF_BACKBONE, RATE_OF_HEAD
 from estimator_train.app.models.head import Head
 from estimator_train.app.models.weights import application
@@ -56,7 +56,7 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     for layer in base.layers[:count]:
         layer.trainable = False
     rate = RATE_OF_BACKBONE if base.trainable_weights else RATE_OF_HEAD
-    model.compile(**private_keras.compile_arguments(model) | {"optimizer": keras.optimizers.Adam(rate)})
+    compile_with(model, keras.optimizers.Adam(rate))
 
 
 def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:
