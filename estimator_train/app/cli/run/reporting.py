@@ -1,5 +1,6 @@
 """Records a run's evaluations: in its evaluation log, as images for TensorBoard, and in its report."""
 
+import io
 import os
 
 import click
@@ -9,18 +10,21 @@ from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.full_disk import explaining_full_disk
+from estimator_train._engine.host.model_dirs import absolute
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.example_images import image_at
 from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.metrics import tasks
-from estimator_train.app.report import image_events, plots
+from estimator_train.app.report import plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.app.runs import predictions_file
 from estimator_train.app.runs.stored_run import StoredRun
 from estimator_train.input_fns.augmentation import augmented
+
+v1 = tf.compat.v1
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -104,7 +108,7 @@ class Reporter:
         folder = "eval"
         if name:
             folder += f"_{name}"
-        image_events.write_images(os.path.join(self._model_dir, folder), step, images)
+        write_image_events(os.path.join(self._model_dir, folder), step, images)
 
     def _caption(self, index):
         true, predicted, probability = self._read(index)
@@ -144,6 +148,19 @@ class Reporter:
                 )
             )
         return mistakes
+
+
+def write_image_events(directory, step, images):
+    """Writes `images`, a dict of tags to PNG files as bytes, to the event file in `directory`, at a global step."""
+    summary = v1.Summary()
+    for tag, png in images.items():
+        pixels = Image.open(io.BytesIO(png))
+        size = {"width": pixels.width, "height": pixels.height, "colorspace": len(pixels.getbands())}
+        summary.value.add(tag=tag, image=v1.Summary.Image(**size, encoded_image_string=png))
+    with tf.Graph().as_default():  # v1 event writers, which the Estimator uses, cannot be created in eager mode
+        writer = v1.summary.FileWriterCache.get(absolute(directory))  # that of the evaluation, which has just used it
+    writer.add_summary(summary, step)
+    writer.flush()
 
 
 def _images(settings, data, indices):
