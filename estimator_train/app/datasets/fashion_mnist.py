@@ -1,7 +1,5 @@
 """Fashion-MNIST (Xiao et al. 2017), downloaded by Keras, with the settings of the post named in `fashion_mnist_cnn`."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -40,12 +38,12 @@ class LoadedImages(Part):
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         return self.load().input_fn(image_size, **options)
 
-    def limited(self, limit: int, seed: int) -> LoadedImages:
+    def limited(self, limit: int, seed: int) -> Part:
         if limit < len(CLASS_NAMES):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(CLASS_NAMES)} classes")
         return LoadedImages(number=min(limit, self.number), load=lambda: self.load().limited(limit, seed))
 
-    def split(self, share: float) -> tuple[LoadedImages, LoadedImages]:
+    def split(self, share: float) -> tuple[Part, Part]:
         if self.number < 2 * len(CLASS_NAMES):
             raise ValueError(f"{self.number} images are too few to hold out {share:g} of them")
         held_out = max(round(share * self.number), len(CLASS_NAMES))

@@ -1,7 +1,5 @@
 """Any directory of image files with one subdirectory per class."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib
@@ -25,15 +23,13 @@ HELD_OUT = ("test", "val", "valid", "validation")
 class ImageFiles(Part):
     """Image files, sorted by their paths, with class indices."""
 
+    PER_EXAMPLE = ("paths", "keys", "labels")
+
     paths: list[str]
     keys: list[str]  # names of the files that do not depend on where the data is
 
     def names(self) -> Sequence[str]:
         return self.keys
-
-    def take(self, rows: Sequence[int]) -> ImageFiles:
-        paths, keys, labels = ([values[row] for row in rows] for values in (self.paths, self.keys, self.labels))
-        return dataclasses.replace(self, paths=paths, keys=keys, labels=labels)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""

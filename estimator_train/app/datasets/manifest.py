@@ -1,7 +1,5 @@
 """Images listed in a CSV file, one per row, with a class, several labels or a number."""
 
-from __future__ import annotations
-
 import collections
 import csv
 import dataclasses
@@ -18,7 +16,7 @@ from estimator_train._engine.host.paths import StrPath, as_path, file_finder, is
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
-from estimator_train.app.datasets.part import InputFn, held_out
+from estimator_train.app.datasets.part import InputFn, Part, held_out
 from estimator_train.app.models import TASKS
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
@@ -45,6 +43,8 @@ class ManifestImages(ImageFiles):
     shape (n, 1). `weights`, float32 of shape (n,), are the training part's; None counts all examples alike.
     """
 
+    PER_EXAMPLE = (*ImageFiles.PER_EXAMPLE, "weights")
+
     labels: np.ndarray
     weights: np.ndarray | None = None
 
@@ -69,14 +69,7 @@ class ManifestImages(ImageFiles):
         variance = float(np.average((numbers - mean) ** 2, weights=self.weights))
         return mean, math.sqrt(variance) or 1.0  # a deviation of 0 would divide by 0
 
-    def take(self, rows: Sequence[int]) -> ManifestImages:
-        paths, keys = ([values[row] for row in rows] for values in (self.paths, self.keys))
-        weights = self.weights
-        if weights is not None:
-            weights = weights[rows]
-        return dataclasses.replace(self, paths=paths, keys=keys, labels=self.labels[rows], weights=weights)
-
-    def split(self, share: float) -> tuple[ManifestImages, ManifestImages]:
+    def split(self, share: float) -> tuple[Part, Part]:
         """Holds out images, which may be listed several times, with all of their rows."""
         groups, images = self.groups(), {}
         for rows in _by_image(self.paths).values():

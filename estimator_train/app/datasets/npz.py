@@ -1,7 +1,5 @@
 """Images in a NumPy file with the layout of Keras' mnist.npz."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -9,7 +7,6 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,11 +27,10 @@ _MOST_TIMES = 1100  # by which deflate makes data smaller, at most
 class ImageArrays(Part):
     """Images in memory, of shape (n, height, width[, 1 or 3]), and class indices of shape (n,)."""
 
+    PER_EXAMPLE = ("images", "labels")
+
     images: np.ndarray
     labels: np.ndarray
-
-    def take(self, rows: Sequence[int]) -> ImageArrays:
-        return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train import input_fns

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -26,7 +26,9 @@ class UnknownLabelsError(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """Labelled images. A subclass defines `input_fn`, and `take` or the methods that call it; see `npz.ImageArrays`."""
+    """Labelled images; a subclass defines `input_fn`, and `PER_EXAMPLE` or `limited` and `split`. See `ImageArrays`."""
+
+    PER_EXAMPLE: ClassVar[tuple[str, ...]]  # the attributes that have a value for each example, or None
 
     class_names: tuple[str, ...] = ()  # in the order of their indices
     labels: Any = None  # a list or an array of class indices; None if they are unknown until the data is read
@@ -46,7 +48,7 @@ class Part:
 
     def take(self, rows: Sequence[int]) -> Self:
         """Returns the part with some of its examples, by their sorted indices."""
-        raise NotImplementedError
+        return dataclasses.replace(self, **{name: _taken(getattr(self, name), rows) for name in self.PER_EXAMPLE})
 
     def names(self) -> Iterable[Hashable]:
         """Returns the names of the examples, which decide what `limited` and `split` choose, wherever the files are."""
@@ -93,6 +95,14 @@ class Part:
         for row, (group, name) in enumerate(zip(self.groups(), self.names(), strict=True)):
             rows.setdefault(group, {})[name] = row
         return rows
+
+
+def _taken(values, rows):
+    if values is None:
+        return None
+    if isinstance(values, list):
+        return [values[row] for row in rows]
+    return values[rows]
 
 
 def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_names: Sequence[str]) -> list[Any]:

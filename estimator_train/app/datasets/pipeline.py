@@ -1,7 +1,5 @@
 """Input pipelines from decoded images and class indices to the inputs of models."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +47,7 @@ class MappedBatches:
         batches = self.input_fn(input_context)
         return batches.map(self.function, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
-    def starting_at(self, examples: int, seed: int) -> MappedBatches:
+    def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
         return dataclasses.replace(self, input_fn=self.input_fn.starting_at(examples, seed))
 
 
@@ -96,5 +94,5 @@ class ExampleBatches:
         dataset = dataset.map(self.load, num_parallel_calls=tf.data.AUTOTUNE)
         return dataset.batch(self.batch_size).prefetch(tf.data.AUTOTUNE)
 
-    def starting_at(self, examples: int, seed: int) -> ExampleBatches:
+    def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)

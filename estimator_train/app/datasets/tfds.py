@@ -1,7 +1,5 @@
 """Any image classification dataset of TensorFlow Datasets, as tfds:NAME."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -81,7 +79,7 @@ class TfdsSplit(Part):
     def count(self) -> int:
         return self.builder.info.splits[self.name].num_examples
 
-    def split(self, share: float) -> tuple[TfdsSplit, TfdsSplit]:
+    def split(self, share: float) -> tuple[Part, Part]:
         """Holds out the last examples, in the order of the files, which is random but not stratified."""
         kept = self.count - max(1, round(share * self.count))
         whole, _, _ = self.name.partition("[")
