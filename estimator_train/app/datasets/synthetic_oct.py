@@ -65,7 +65,7 @@ def open_dataset(data_dir: StrPath | None = None, *, seed: int = 0, draw: bool =
     parts: dict[str, dict[str, list[str]]] = {split: {} for split in IMAGES_PER_CLASS}
     for path, class_name, _ in _drawings(directory, seed, IMAGES_PER_CLASS):
         parts[path.parts[-3]].setdefault(class_name, []).append(str(path))
-    train, test = (image_files(CLASS_NAMES, files) for files in parts.values())
+    train, test = (image_files(CLASS_NAMES, directory / split, files) for split, files in parts.items())
     return Dataset(**about, train=train, eval=test)
 
 
