@@ -45,12 +45,7 @@ _FOLDERS = ("oct2017", "cats_vs_dogs", "synthetic_oct")  # of class folders, as 
 
 
 def open_dataset(
-    name: str,
-    data_dir: StrPath | None = None,
-    *,
-    limit: int | None = None,
-    limit_seed: int = 0,
-    **options: Any,
+    name: str, data_dir: StrPath | None = None, *, limit: int | None = None, limit_seed: int = 0, **options: Any
 ) -> Dataset:
     """Returns a `dataset.Dataset`.
 

@@ -140,11 +140,7 @@ def _side(directory, train, train_files, class_names, others):
 
 
 def open_evaluation(
-    data_dir: StrPath,
-    class_names: Sequence[str],
-    *,
-    task: str = "classification",
-    image_size: tuple[int, int],
+    data_dir: StrPath, class_names: Sequence[str], *, task: str = "classification", image_size: tuple[int, int]
 ) -> Dataset:
     """Returns the dataset whose evaluation images are those of `data_dir`, without training images.
 

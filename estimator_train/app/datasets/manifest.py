@@ -130,11 +130,7 @@ def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification
 
 
 def open_evaluation(
-    data_dir: StrPath,
-    class_names: Sequence[str],
-    *,
-    task: str = "classification",
-    image_size: tuple[int, int],
+    data_dir: StrPath, class_names: Sequence[str], *, task: str = "classification", image_size: tuple[int, int]
 ) -> Dataset:
     """Returns the dataset of the evaluation rows of a CSV file, or of all if it has no column `split`.
 

@@ -30,11 +30,7 @@ class Prediction(NamedTuple):
 
 
 def write(
-    model_dir: StrPath,
-    data: Any,
-    class_names: tuple[str, ...],
-    labels: np.ndarray,
-    probabilities: np.ndarray,
+    model_dir: StrPath, data: Any, class_names: tuple[str, ...], labels: np.ndarray, probabilities: np.ndarray
 ) -> None:
     """Replaces the predictions of the run in `model_dir`, those for the evaluation examples of the dataset `data`.
 
