@@ -3,9 +3,11 @@
 An invalid value is reported in one line.
 """
 
+import ast
 import itertools
 import math
 import os
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,7 +17,6 @@ from estimator_train._engine.host.paths import absolute, is_remote, why_not_utf_
 from estimator_train.app import models
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.functions import check_function
 from estimator_train.app.models.phases import parse_phases
 from estimator_train.app.runs.monitor import METRICS, Monitor, metrics_of
 
@@ -277,3 +278,31 @@ class Phases(Text):
 
 STEPS = Count(most=2**63 - 1)  # the global step is an int64
 SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range of seeds
+
+
+def check_function(reference, flag):
+    """Checks that FILE:FUNCTION names a Python file and a name at its top level, without running it."""
+    path, _, name = reference.rpartition(":")
+    if not path or not name.isidentifier():
+        raise click.ClickException(f"{flag} {reference}: give FILE:FUNCTION, such as my_data.py:train_input_fn")
+    try:
+        tree = ast.parse(Path(path).read_bytes(), path)  # Python finds the encoding that the file declares
+    except OSError as error:
+        raise click.ClickException(f"{flag} {reference}: cannot read {path}: {error.strerror}") from error
+    except SyntaxError as error:
+        raise click.ClickException(f"{flag} {reference}: {path} line {error.lineno}: {error.msg}") from error
+    names = {name for node in tree.body for name in _names_made_by(node)}
+    if name not in names and "*" not in names:  # from module import *
+        raise click.ClickException(
+            f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}"
+        )
+
+
+def _names_made_by(node):
+    """Returns the names that a top-level statement may define, including those in its branches."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    parts = list(ast.walk(node))
+    names = {part.asname or part.name for part in parts if isinstance(part, ast.alias)}
+    names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return names | {part.name for part in parts if isinstance(part, ast.FunctionDef)}

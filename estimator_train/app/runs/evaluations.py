@@ -91,13 +91,18 @@ def read(model_dir: StrPath) -> list[dict[str, Any]]:
     """
     path = as_path(model_dir, NAME)
     if not path.is_file():
-        by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
+        by_step = scalars_in(as_path(model_dir, "eval"))
         return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
     entries = list(map(_entry, path.read_bytes().splitlines()))
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
     if bad:
         log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(entries), bad)
     return [entry for entry in entries if entry is not None]
+
+
+def scalars_in(directory: StrPath) -> dict[int, dict[str, float]]:
+    """Returns the scalars in the event files of a directory, by global steps and names."""
+    return read_eval_metrics(f"{os.fspath(directory)}/events.out.tfevents.*")
 
 
 def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -158,9 +158,9 @@ class StoredRun:
     @functools.cached_property
     def summaries(self) -> dict[int, dict[str, Any]]:
         """The scalars that training has written to event files, by global steps and names."""
-        from estimator_train._engine.events import read_eval_metrics
+        from estimator_train.app.runs import evaluations
 
-        return read_eval_metrics(f"{self.model_dir}/events.out.tfevents.*")
+        return evaluations.scalars_in(self.model_dir)
 
     @property
     def phase_ends(self) -> Sequence[int]:

@@ -17,7 +17,7 @@ from estimator_train import distribution, input_fns
 from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.functions import check_function
+from estimator_train.app.cli.parameters import check_function
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
