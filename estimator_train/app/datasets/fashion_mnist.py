@@ -28,12 +28,7 @@ _FILES = (
 class LoadedImages(Part):
     """Images that are read, or downloaded, when an input_fn is created, because Keras imports TensorFlow."""
 
-    number: int
     load: Callable[[], Part]
-
-    @property
-    def count(self) -> int:
-        return self.number
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         return self.load().input_fn(image_size, **options)
@@ -41,14 +36,14 @@ class LoadedImages(Part):
     def limited(self, limit: int, seed: int) -> Part:
         if limit < len(CLASS_NAMES):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(CLASS_NAMES)} classes")
-        return LoadedImages(number=min(limit, self.number), load=lambda: self.load().limited(limit, seed))
+        return LoadedImages(number=min(limit, self.count), load=lambda: self.load().limited(limit, seed))
 
     def split(self, share: float) -> tuple[Part, Part]:
-        if self.number < 2 * len(CLASS_NAMES):
-            raise ValueError(f"{self.number} images are too few to hold out {share:g} of them")
-        held_out = max(round(share * self.number), len(CLASS_NAMES))
+        if self.count < 2 * len(CLASS_NAMES):
+            raise ValueError(f"{self.count} images are too few to hold out {share:g} of them")
+        held_out = max(round(share * self.count), len(CLASS_NAMES))
         return (
-            LoadedImages(number=self.number - held_out, load=lambda: self.load().split(share)[0]),
+            LoadedImages(number=self.count - held_out, load=lambda: self.load().split(share)[0]),
             LoadedImages(number=held_out, load=lambda: self.load().split(share)[1]),
         )
 

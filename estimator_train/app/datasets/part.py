@@ -33,10 +33,13 @@ class Part:
     class_names: tuple[str, ...] = ()  # in the order of their indices
     labels: Any = None  # a list or an array of class indices; None if they are unknown until the data is read
     paths: list[str] = dataclasses.field(default_factory=list)  # empty if the examples are not files of their own
+    number: int | None = None  # of the examples, where labels are unknown
 
     @property
     def count(self) -> int:
         """Number of examples."""
+        if self.number is not None:
+            return self.number
         return len(self.labels)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:

@@ -18,11 +18,6 @@ class Records(Part):
     """Files whose tf.Examples have `image/encoded`, a JPEG or PNG, and `image/class/label`, a class index."""
 
     files: list[str]
-    number: int
-
-    @property
-    def count(self) -> int:
-        return self.number
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         import tensorflow as tf
@@ -44,7 +39,7 @@ class Records(Part):
             with tf.control_dependencies([tf.raw_ops.Assert(condition=(label >= 0) & (label < number), data=told)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
-        return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.number, **options)
+        return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.count, **options)
 
 
 def open_dataset(data_dir: StrPath | None = None) -> Dataset:
