@@ -13,8 +13,8 @@ import click
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints import leftovers, object_based
-from estimator_train._engine.host import files
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.host import files, leftovers
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.keras.adapter_choice import adapter_of
