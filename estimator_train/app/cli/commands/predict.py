@@ -62,14 +62,12 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, label_thresholds, prediction
         from estimator_train.app.metrics import tasks
-        from estimator_train.input_fns.images.faults import fault_of_file
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
-    predictions = prediction.predict(settings, model_dir, checkpoint, found.paths)
+    predictions, undecodable = prediction.predict(settings, model_dir, checkpoint, found.paths)
     entries = [_entry(task, settings.class_names, flags.top, *each) for each in predictions.items()]
     _write(flags, entries, task.KIND, settings.class_names)
-    undecodable = [f"{path} {fault_of_file(path).what}" for path in found.paths if path not in predictions]
     if found.others:
         click.echo(f"estimator_train: left out: {printable(counted_endings(found.others))}", err=True)
     faults = found.faults + undecodable

@@ -9,10 +9,11 @@ import tqdm
 from estimator_train.app.cli.errors import run_errors
 from estimator_train.app.cli.run.build import build_estimator
 from estimator_train.input_fns.images.decoding import decode_files
+from estimator_train.input_fns.images.faults import fault_of_file
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """Returns {path: array of one float per class or label, or a single one} for the images that can be decoded.
+    """Returns {path: array of one float per class or label, or a single one}, and a line for each undecodable image.
 
     A bar shows the progress on a terminal.
     """
@@ -23,7 +24,8 @@ def predict(settings, model_dir, checkpoint, paths):
         for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint):
             predictions.append(_outputs(prediction, settings))
             progress.update()
-    return dict(zip(decoded, predictions, strict=True))
+    by_path = dict(zip(decoded, predictions, strict=True))
+    return by_path, [f"{path} {fault_of_file(path).what}" for path in paths if path not in by_path]
 
 
 def _input_fn(paths, settings, decoded):
