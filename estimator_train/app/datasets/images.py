@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
@@ -23,7 +23,7 @@ HELD_OUT = ("test", "val", "valid", "validation")
 class ImageFiles(Part):
     """Image files, sorted by their paths, with class indices."""
 
-    PER_EXAMPLE = ("paths", "keys", "labels")
+    PER_EXAMPLE: ClassVar[tuple[str, ...]] = ("paths", "keys", "labels")
 
     paths: list[str]
     keys: list[str]  # names of the files that do not depend on where the data is
