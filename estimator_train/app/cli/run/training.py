@@ -188,7 +188,7 @@ def _strategy(run):
     if takes_gpus and not run.is_quiet:
         name_idle_gpus()
     if run.task.is_alone:
-        return build.local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
+        return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
     return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
 
