@@ -111,7 +111,7 @@ class Reporter:
         write_image_events(os.path.join(self._model_dir, folder), step, images)
 
     def _caption(self, index):
-        true, predicted, probability = self._read(index)
+        true, predicted, _, probability = self._read(index)
         caption = tasks.short(predicted)
         if probability is not None:
             caption += f" {probability:.2f}"
@@ -120,33 +120,27 @@ class Reporter:
         return caption
 
     def _read(self, index):
-        """Returns (true value, prediction, probability of a predicted class or None) of an example."""
-        task, class_names, (_, labels, outputs, _) = self._settings.task, self._settings.class_names, self._last
-        probability = outputs[index].max() if task == "classification" else None
-        both = self._task.truth(class_names, labels[index]), self._task.prediction(class_names, outputs[index])
-        return *both, probability
+        """Returns (true value, prediction, the probabilities of both, None if they are no classes) of an example."""
+        names, (_, labels, outputs, _) = self._settings.class_names, self._last
+        label, output = labels[index], outputs[index]
+        both = self._task.truth(names, label), self._task.prediction(names, output)
+        if self._settings.task != "classification":
+            return *both, None, None
+        return *both, output[label], output.max()
 
     def _mistakes(self):
         """Returns the worst wrong predictions, or None without a dataset's examples."""
-        task, (_, labels, outputs, _) = self._settings.task, self._last
+        _, labels, outputs, _ = self._last
         if labels is None:
             return None
         worst = self._task.worst(labels, outputs)[:_MISTAKES]
         images = _images(self._settings, self._data, worst)
-        names = predictions_file.image_names(self._data)
+        names = predictions_file.image_names(self._data) or [f"example {index}" for index in range(len(labels))]
         mistakes = []
         for index in worst.tolist():
-            true, predicted, probability = self._read(index)
-            mistakes.append(
-                Mistake(
-                    image=images[index],
-                    name=names[index] if names else f"example {index}",
-                    true_class=tasks.short(true),
-                    true_probability=outputs[index, labels[index]] if task == "classification" else None,
-                    predicted_class=tasks.short(predicted),
-                    predicted_probability=probability,
-                )
-            )
+            true, predicted, true_probability, probability = self._read(index)
+            classes = tasks.short(true), true_probability, tasks.short(predicted), probability
+            mistakes.append(Mistake(images[index], names[index], *classes))
         return mistakes
 
 
