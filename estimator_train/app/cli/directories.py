@@ -11,6 +11,7 @@ import click
 from estimator_train._engine.host.model_dirs import absolute
 from estimator_train._engine.host.paths import StrPath, as_path, is_remote
 from estimator_train.app import datasets
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.runs import own_files
 from estimator_train.app.runs.run_file import newest_checkpoint, path_in
 
@@ -56,7 +57,7 @@ def data_dir_of_environment() -> tuple[str | None, str | None]:
 def warn_of_lost_checkpoints(model_dir: str) -> None:
     """Says that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
     if path_in(model_dir).exists() and newest_checkpoint(model_dir) is None:
-        click.echo(f"estimator_train: {model_dir} holds a run but no checkpoint: it starts at step 0", err=True)
+        warn(f"{model_dir} holds a run but no checkpoint: it starts at step 0")
 
 
 def check_directory(directory: str, flag: str) -> None:

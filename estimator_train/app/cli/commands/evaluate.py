@@ -11,6 +11,7 @@ from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.directories import check_directory, check_parent, is_writable
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -102,9 +103,7 @@ def _check_run(flags, settings):
     if not _is_kept(flags.model_dir):
         if flags.choose_thresholds:
             check_directory(flags.model_dir, "--model-dir")
-        click.echo(
-            f"estimator_train: no permission to write in {flags.model_dir}: the evaluation is not kept", err=True
-        )
+        warn(f"no permission to write in {flags.model_dir}: the evaluation is not kept")
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "

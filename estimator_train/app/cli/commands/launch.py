@@ -16,6 +16,8 @@ import time
 
 import click
 
+from estimator_train.app.cli.messages import warn
+
 _PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
 _POLL_SECS = 0.2
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
@@ -141,7 +143,7 @@ def _wait(processes):
             if code:
                 if code < 0:
                     code = 128 - code  # a shell's exit code for a signal
-                click.echo(f"estimator_train: {name} failed with exit code {code}; stopping the others", err=True)
+                warn(f"{name} failed with exit code {code}; stopping the others")
                 return code
             if code == 0:
                 del running[name]

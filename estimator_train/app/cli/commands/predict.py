@@ -12,6 +12,7 @@ from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Count, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -69,10 +70,10 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     entries = [_entry(task, settings.class_names, flags.top, *each) for each in predictions.items()]
     _write(flags, entries, task.KIND, settings.class_names)
     if found.others:
-        click.echo(f"estimator_train: left out: {printable(counted_endings(found.others))}", err=True)
+        warn(f"left out: {printable(counted_endings(found.others))}")
     faults = found.faults + undecodable
     for fault in faults:
-        click.echo(f"estimator_train: {printable(fault)}", err=True)
+        warn(printable(fault))
     return int(bool(faults))
 
 

@@ -4,12 +4,12 @@ import contextlib
 import tempfile
 from typing import NamedTuple
 
-import click
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors, run_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.metrics import tasks
@@ -148,5 +148,5 @@ class CollectPredictions(v1.train.SessionRunHook):
             return tasks.named(self._task).checked(self._class_names, np.concatenate(labels), outputs)
         except ValueError as error:
             self._is_finite = not isinstance(error, NotFiniteError)
-            click.echo(f"estimator_train: there are no metrics per class: {error}", err=True)
+            warn(f"there are no metrics per class: {error}")
             return None, None

@@ -20,6 +20,7 @@ from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors, run_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, build_train_input_fn
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.startup import without_notes
@@ -240,7 +241,7 @@ def _by_input(features, names):
 
 
 def _warn(text):
-    click.echo(f"estimator_train: {text}; --format tflite predicts as the model does", err=True)
+    warn(f"{text}; --format tflite predicts as the model does")
 
 
 def _save_keras(folder, model, settings, file_format):
