@@ -163,34 +163,21 @@ def _entry(line):
     entry = parsed(line)
     if not has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    if not all(_is_result(entry[task], *form) for task, form in _RESULTS.items() if task in entry):
+    try:
+        results = {task: _result(entry[task], *form) for task, form in _RESULTS.items() if task in entry}
+    except TypeError:
         return None
-    if "classification" in entry:
-        entry["classification"] = _complete(entry["classification"])
-    return entry
+    return entry | results
 
 
-def _complete(classification):
-    """Adds None for fields that the version which logged the `Classification` did not have."""
-    _, optional = _fields(Classification)
-    _, class_optional = _fields(ClassMetrics)
-    classes = {name: dict.fromkeys(class_optional) | each for name, each in classification["classes"].items()}
-    return dict.fromkeys(optional) | classification | {"classes": classes}
+def _result(value, kind, types):
+    """Returns a stored result with None for what the version which logged it did not have.
 
-
-def _is_result(value, kind, types):
-    """Returns whether `value` is of that kind; earlier versions did not log fields that have a default."""
-    if not (has(value, examples=int, **types) and _has_fields(value, kind)):
-        return False
-    by_class = value.get("classes", {}) | value.get("labels", {})
-    return all(_has_fields(each, ClassMetrics) for each in by_class.values())
-
-
-def _has_fields(value, kind):
-    names, optional = _fields(kind)
-    return isinstance(value, dict) and names - optional <= value.keys() <= names
-
-
-def _fields(kind):
-    fields = dataclasses.fields(kind)
-    return {field.name for field in fields}, {field.name for field in fields if field.default is None}
+    Raises TypeError if it is of another kind, or lacks what all versions have.
+    """
+    if not has(value, examples=int, **types):
+        raise TypeError(f"not a {kind.__name__}: {value!r}")
+    by_class = {}
+    for part in value.keys() & {"classes", "labels"}:
+        by_class[part] = {name: ClassMetrics(**each) for name, each in value[part].items()}
+    return dataclasses.asdict(kind(**value | by_class))
