@@ -165,7 +165,7 @@ def _entry(line):
         return None
     try:
         results = {task: _result(entry[task], *form) for task, form in _RESULTS.items() if task in entry}
-    except TypeError:
+    except (TypeError, AttributeError):
         return None
     return entry | results
 
@@ -173,7 +173,7 @@ def _entry(line):
 def _result(value, kind, types):
     """Returns a stored result with None for what the version which logged it did not have.
 
-    Raises TypeError if it is of another kind, or lacks what all versions have.
+    Raises TypeError or AttributeError if it is of another kind, or lacks what all versions have.
     """
     if not has(value, examples=int, **types):
         raise TypeError(f"not a {kind.__name__}: {value!r}")
