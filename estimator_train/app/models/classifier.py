@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.host.paths import StrPath
-from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.app.models.backbones import CLASSES, default_freeze
 from estimator_train.app.models.compilation import compile_with
 from estimator_train.app.models.defaults import RATE_OF_BACKBONE, RATE_OF_HEAD
 from estimator_train.app.models.head import Head
@@ -26,7 +26,6 @@ def build(
 ) -> keras.Model:
     """Returns the compiled classifier on the backbone `name`; see `models.build_model` for the arguments."""
     weights = weights or "imagenet"
-    check_freeze(name, weights, freeze)
     build_base = getattr(keras.applications, CLASSES[name])
     base = application(build_base, image_size, weights if load_weights else "none")
     images = keras.Input((*image_size, 3))

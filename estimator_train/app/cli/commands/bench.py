@@ -129,8 +129,18 @@ def timing_of_run(flags, steps, model_dir):
     """
     timing_file = Path(model_dir, "run", "timing.json")
     errors_file = Path(model_dir, "errors")
+    command = [
+        sys.executable,
+        "-m",
+        "estimator_train",
+        "train",
+        *flags,
+        "--model-dir",
+        str(timing_file.parent),
+        "--quiet",
+    ]
     with errors_file.open("w") as errors:
-        process = _start(flags, timing_file.parent, errors)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
     try:
         while process.poll() is None and _steps(timing_file) < steps:  # training may have several parts
             time.sleep(_POLL_SECS)
@@ -147,11 +157,6 @@ def timing_of_run(flags, steps, model_dir):
             f"{shlex.join(flags)} ended with its first step, which is warm-up; give it more data"
         )
     return timing
-
-
-def _start(flags, model_dir, errors):
-    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--model-dir", str(model_dir), "--quiet"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
 
 
 def _steps(path):
