@@ -129,16 +129,8 @@ def timing_of_run(flags, steps, model_dir):
     """
     timing_file = Path(model_dir, "run", "timing.json")
     errors_file = Path(model_dir, "errors")
-    command = [
-        sys.executable,
-        "-m",
-        "estimator_train",
-        "train",
-        *flags,
-        "--model-dir",
-        str(timing_file.parent),
-        "--quiet",
-    ]
+    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--quiet"]
+    command += ["--model-dir", str(timing_file.parent)]
     with errors_file.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
     try:
