@@ -67,17 +67,16 @@ def check_directory(directory: str, flag: str) -> None:
             raise click.ClickException(f"{flag} {directory} is a file; give a folder")
         return
     path = Path(directory)
-    for each in (path, *path.parents):
-        if os.path.lexists(each) and not os.path.isdir(each):
-            named, kind = f"{flag} {path}", "a link to nowhere"
-            if each != path:
-                named += f": {each}"
-            if os.path.exists(each):
-                kind = "a file"
-            raise click.ClickException(f"{named} is {kind}; give a folder")
-    existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if os.path.exists(parent))
-    if not is_writable(existing):
-        raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
+    nearest = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if not os.path.isdir(nearest):
+        named, kind = f"{flag} {path}", "a link to nowhere"
+        if nearest != path:
+            named += f": {nearest}"
+        if os.path.exists(nearest):
+            kind = "a file"
+        raise click.ClickException(f"{named} is {kind}; give a folder")
+    if not is_writable(nearest):
+        raise click.ClickException(f"{flag} {path}: no permission to write in {nearest.absolute()}")
 
 
 def is_writable(directory: StrPath) -> bool:
