@@ -69,9 +69,9 @@ def metrics_line(checkpoint, metrics, hidden):
 def stopped_line(signal, checkpoint, model_dir):
     """Says which `signal.Signals` stopped training, which checkpoint, if any, was saved, and how to continue."""
     if not run_file.path_in(model_dir).exists():  # --resume would have nothing to continue
-        return f"estimator_train: stopped by {signal.name} before the training began"
+        return f"stopped by {signal.name} before the training began"
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
     saved = "before the first checkpoint; start again with"
     if checkpoint:
         saved = f"with {checkpoint} saved; continue with"
-    return f"estimator_train: stopped by {signal.name} {saved}: {again}"
+    return f"stopped by {signal.name} {saved}: {again}"

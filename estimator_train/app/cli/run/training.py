@@ -19,7 +19,7 @@ from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.messages import as_typed, metrics_line, stopped_line
+from estimator_train.app.cli.messages import as_typed, metrics_line, stopped_line, warn
 from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run import build
 from estimator_train.app.cli.run.advice import not_for
@@ -420,4 +420,4 @@ def _write_report(job, result, loggers):
 def _say_stopped(job, number):
     if job.run.task.is_chief:
         model_dir = job.run.model_dir
-        click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
+        warn(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir))
