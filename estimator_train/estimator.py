@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
-from estimator_train._engine.checkpoints import leftovers, object_based
+from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.checkpoints.saver_hook import give_save, saving_on_interrupt
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.errors import explaining_errors
@@ -26,7 +26,7 @@ from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks, check_listeners
-from estimator_train._engine.host import host_memory, model_dirs, notebook, time_spent
+from estimator_train._engine.host import host_memory, leftovers, model_dirs, notebook, time_spent
 from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock

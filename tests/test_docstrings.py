@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import os
 import re
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def names(model, tmp_path, monkeypatch):
         "keras": keras,
         "models": models,
         "np": np,
+        "os": os,
         "tf": tf,
         "estimator": et.model_to_estimator(model, config=et.RunConfig("estimator", save_checkpoints_steps=10)),
         "train_input_fn": et.input_fns.arrays(x, 2 * x + 1, batch_size=4, num_epochs=None),

@@ -1,7 +1,5 @@
 """Converts SavedModels to TFLite and ONNX, and runs the converted models."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib
@@ -12,20 +10,23 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.host.paths import StrPath
+
 QUANTIZATIONS = ("float16", "dynamic_range", "int8")
 
 _SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 def to_tflite(
-    saved_model_dir: str | os.PathLike[str],
+    saved_model_dir: StrPath,
     *,
     quantization: str | None = None,
     calibration: Iterable[Mapping[str, np.ndarray]] | None = None,
 ) -> bytes:
     """Converts the default signature of a SavedModel with `tf.lite.TFLiteConverter`.
 
-    The signature must not take strings: export the SavedModel with decoded images as its input.
+    Returns the content of a .tflite file. The signature must not take strings: export the SavedModel with decoded
+    images as its input.
 
         content = et.conversion.to_tflite(estimator.export_saved_model("exported", receiver_fn))
         pathlib.Path("model.tflite").write_bytes(content)
@@ -36,9 +37,6 @@ def to_tflite(
         https://ai.google.dev/edge/litert/models/post_training_quantization
       calibration: for "int8", batches of inputs, all of the same shape, in the form that `run_tflite` takes. They
         determine the ranges of activations, for which a hundred examples of the training data are enough.
-
-    Returns:
-      The content of a .tflite file.
 
     Raises:
       ValueError: `quantization` is unknown, or `calibration` is missing for "int8", or given for another.
@@ -66,17 +64,13 @@ def _without_deprecation():
         yield
 
 
-def to_onnx(saved_model_dir: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> bytes:
+def to_onnx(saved_model_dir: StrPath, *, metadata: Mapping[str, str] | None = None) -> bytes:
     """Converts the default signature of a SavedModel with tf2onnx, and returns the content of an .onnx file.
 
         content = et.conversion.to_onnx(estimator.export_saved_model("exported", receiver_fn))
         pathlib.Path("model.onnx").write_bytes(content)
 
-    Args:
-      metadata: properties to store in the file, which onnxruntime returns as `custom_metadata_map`.
-
-    Raises:
-      ImportError: If tf2onnx is not installed.
+    The file has the `metadata`, which onnxruntime returns as `custom_metadata_map`. Raises ImportError without tf2onnx.
     """
     tf2onnx = importlib.import_module("tf2onnx")
     loaded = tf.saved_model.load(os.fsdecode(saved_model_dir))  # keep it: its variables are freed with it
@@ -114,8 +108,7 @@ def run_onnx(content: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.n
 
         outputs = et.conversion.run_onnx(content, {"images": images})
 
-    Raises:
-      ImportError: If onnxruntime is not installed.
+    Raises ImportError without onnxruntime.
     """
     onnxruntime = importlib.import_module("onnxruntime")
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

@@ -14,7 +14,9 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
+
+StrPath: TypeAlias = str | os.PathLike[str]  # a path as users give it: a text, or an object of pathlib
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:

@@ -1,7 +1,5 @@
 """Rules for flags that exclude or need each other, checked before TensorFlow is imported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple

@@ -1,6 +1,4 @@
-"""The directory of a run: where it is, what it holds, and whether a command can write to it."""
-
-from __future__ import annotations
+"""The directories of a run and of its data: where they are, what they hold, and whether a command can write there."""
 
 import os
 import stat
@@ -11,10 +9,16 @@ from types import SimpleNamespace
 import click
 
 from estimator_train._engine.host.model_dirs import absolute
-from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train._engine.host.paths import StrPath, as_path, is_remote
 from estimator_train.app import datasets
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.runs import own_files
 from estimator_train.app.runs.run_file import newest_checkpoint, path_in
+
+# Variables of training services: Vertex AI, "Environment variables for special Cloud Storage directories"; SageMaker
+# Training Toolkit, ENVIRONMENT_VARIABLES.md.
+MODEL_DIR_VARIABLES = ("AIP_MODEL_DIR", "SM_MODEL_DIR")  # the first one that is set is the default of --model-dir
+_CHANNEL = "SM_CHANNEL_"
 
 
 def model_dir_of(flags: SimpleNamespace) -> str:
@@ -38,10 +42,22 @@ def dataset_of(flags: SimpleNamespace) -> str:
         ) from error
 
 
+def data_dir_of_environment() -> tuple[str | None, str | None]:
+    """Returns the default of --data-dir and the variables that it comes from, or (None, None).
+
+    A single channel is the data directory itself. Of several, such as train and test, it is the common parent, the
+    layout that `datasets.images.open_directory` expects.
+    """
+    channels = sorted(name for name in os.environ if name.startswith(_CHANNEL) and os.environ[name])
+    if not channels:
+        return None, None
+    return os.path.commonpath([os.environ[name] for name in channels]), ", ".join(channels)
+
+
 def warn_of_lost_checkpoints(model_dir: str) -> None:
     """Says that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
     if path_in(model_dir).exists() and newest_checkpoint(model_dir) is None:
-        click.echo(f"estimator_train: {model_dir} holds a run but no checkpoint: it starts at step 0", err=True)
+        warn(f"{model_dir} holds a run but no checkpoint: it starts at step 0")
 
 
 def check_directory(directory: str, flag: str) -> None:
@@ -51,20 +67,19 @@ def check_directory(directory: str, flag: str) -> None:
             raise click.ClickException(f"{flag} {directory} is a file; give a folder")
         return
     path = Path(directory)
-    for each in (path, *path.parents):
-        if os.path.lexists(each) and not os.path.isdir(each):
-            named, kind = f"{flag} {path}", "a link to nowhere"
-            if each != path:
-                named += f": {each}"
-            if os.path.exists(each):
-                kind = "a file"
-            raise click.ClickException(f"{named} is {kind}; give a folder")
-    existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if os.path.exists(parent))
-    if not is_writable(existing):
-        raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
+    nearest = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if not os.path.isdir(nearest):
+        named, kind = f"{flag} {path}", "a link to nowhere"
+        if nearest != path:
+            named += f": {nearest}"
+        if os.path.exists(nearest):
+            kind = "a file"
+        raise click.ClickException(f"{named} is {kind}; give a folder")
+    if not is_writable(nearest):
+        raise click.ClickException(f"{flag} {path}: no permission to write in {nearest.absolute()}")
 
 
-def is_writable(directory: str | os.PathLike[str]) -> bool:
+def is_writable(directory: StrPath) -> bool:
     """Returns whether files can be made in a local directory; permissions alone do not say so in /proc."""
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return False

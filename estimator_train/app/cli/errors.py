@@ -1,7 +1,5 @@
 """Turns expected errors into one line for the user, in which settings are spelled as flags."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -13,6 +11,7 @@ import click
 
 from estimator_train._engine.remedies import InterruptedRunError, RemediedError, Setting, UserError
 from estimator_train.app.cli.conflicts import flag_of
+from estimator_train.app.cli.messages import warn
 
 _SAVING_MEMORY = ("batch_size", "mixed_precision", "recompute", "accumulate_steps")
 _SPELLED = {name: flag_of(name) for name in (*_SAVING_MEMORY, "all_reduce", "gpus", "monitor", "replicas")}
@@ -86,7 +85,7 @@ def is_about_image(error: Exception) -> bool:
 
 def exit_with(code, why):
     """Ends the command, and says why."""
-    click.echo(f"estimator_train: {why}", err=True)
+    warn(why)
     sys.exit(code)
 
 

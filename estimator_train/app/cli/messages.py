@@ -1,10 +1,12 @@
-"""The lines that training prints at its start and end."""
+"""How the command speaks: on a terminal, on standard error, and at the start and the end of a training."""
 
 import os
 import shlex
 import shutil
 import sys
 import textwrap
+
+import click
 
 from estimator_train._engine.host.files import printable
 from estimator_train.app.runs import run_file
@@ -20,6 +22,11 @@ def on_terminal(lines, indent=0):
         options = {"width": shutil.get_terminal_size().columns, "break_long_words": False, "break_on_hyphens": False}
         lines = [textwrap.fill(line, subsequent_indent=" " * indent, **options) for line in lines]
     return "\n".join(lines)
+
+
+def warn(text):
+    """Says on standard error what is not the result of the command."""
+    click.echo(f"estimator_train: {text}", err=True)
 
 
 def listed(items):
@@ -62,9 +69,9 @@ def metrics_line(checkpoint, metrics, hidden):
 def stopped_line(signal, checkpoint, model_dir):
     """Says which `signal.Signals` stopped training, which checkpoint, if any, was saved, and how to continue."""
     if not run_file.path_in(model_dir).exists():  # --resume would have nothing to continue
-        return f"estimator_train: stopped by {signal.name} before the training began"
+        return f"stopped by {signal.name} before the training began"
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
     saved = "before the first checkpoint; start again with"
     if checkpoint:
         saved = f"with {checkpoint} saved; continue with"
-    return f"estimator_train: stopped by {signal.name} {saved}: {again}"
+    return f"stopped by {signal.name} {saved}: {again}"

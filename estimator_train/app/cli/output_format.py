@@ -1,7 +1,5 @@
 """--json, --csv and --out: the formats that evaluate and predict print, or write to a file."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json
@@ -32,12 +30,12 @@ def format_options(csv_help: str) -> Callable[[Any], Any]:
     return decorate
 
 
-def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[], Any], text: Callable[[], str]) -> None:
+def write(flags: SimpleNamespace, entries: list[Any], rows: Iterable[Any], text: Callable[[], str]) -> None:
     """Prints entries as JSON, or rows as comma-separated values, the first with their names, or else a text."""
     if flags.json:
-        click.echo(_json(entries()), nl=False)
+        click.echo(_json(entries), nl=False)
     elif flags.csv:
-        click.echo(csv_text.text_of(rows()), nl=False)
+        click.echo(csv_text.text_of(rows), nl=False)
     else:
         click.echo("\n".join(map(printable, text().splitlines())))
 

@@ -3,9 +3,11 @@
 An invalid value is reported in one line.
 """
 
+import ast
 import itertools
 import math
 import os
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,12 +17,10 @@ from estimator_train._engine.host.paths import absolute, is_remote, why_not_utf_
 from estimator_train.app import models
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.functions import check_function
 from estimator_train.app.models.phases import parse_phases
 from estimator_train.app.runs.monitor import METRICS, Monitor, metrics_of
 
 _MOST = 2**31 - 1
-_MOST_STEPS = 2**63 - 1  # the global step is an int64
 _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
 
 
@@ -37,8 +37,11 @@ class Text(_Named, click.ParamType):
     A kind of text overrides `checked`, which returns the value, or raises ValueError for a bad one.
     """
 
-    def __init__(self, name="TEXT"):
-        self.name = name
+    name = "TEXT"
+
+    def __init__(self, name=None):
+        if name:
+            self.name = name
 
     def convert(self, value, param, ctx):
         if not isinstance(value, str):  # run.json may hold anything
@@ -77,10 +80,8 @@ class File(Text):
 class Directory(File):
     """A path that means the same to TensorFlow, which needs UTF-8 and takes link/.. for the directory of the link."""
 
+    name = "FOLDER"
     completed_as = "dir"
-
-    def __init__(self, name="FOLDER"):
-        super().__init__(name)
 
     def checked(self, text):
         if reason := why_not_utf_8(text):
@@ -92,23 +93,39 @@ class Directory(File):
         return absolute(text)  # it follows a link
 
 
-class Cache(Directory):
-    """memory, features, or a local directory; its path becomes absolute."""
+class PathOr(Directory):
+    """One of a few words, or the path of a file, which becomes absolute."""
+
+    completed_as = "file"
+
+    def __init__(self, name, *words):
+        super().__init__(name)
+        self._words = words
 
     def checked(self, text):
-        path = super().checked(text)
-        if is_remote(path):
-            raise click.ClickException(f"--cache {path}: give a folder on this machine, or memory")
-        if path in ("memory", "features"):
-            return path
-        return absolute(path)
+        if text in self._words:
+            return text
+        return absolute(super().checked(text))
+
+
+class Cache(PathOr):
+    """memory, features, or a local directory."""
+
+    completed_as = "dir"
+
+    def __init__(self):
+        super().__init__("memory|features|FOLDER", "memory", "features")
+
+    def checked(self, text):
+        if is_remote(text):
+            raise click.ClickException(f"--cache {text}: give a folder on this machine, or memory")
+        return super().checked(text)
 
 
 class Function(Text):
     """FILE:FUNCTION, a function of the user's that exists; the path becomes absolute."""
 
-    def __init__(self):
-        super().__init__("FILE:FUNCTION")
+    name = "FILE:FUNCTION"
 
     def convert(self, value, param, ctx):
         check_function(super().convert(value, param, ctx), flag_of(param.name))
@@ -125,27 +142,6 @@ class Model(OneOf):
         with one_line_errors():
             models.check_name(name)
         return name
-
-
-class Weights(Directory):
-    """imagenet, none, or a file of weights; its path becomes absolute."""
-
-    completed_as = "file"
-
-    def checked(self, text):
-        path = super().checked(text)
-        if models.is_file(path):
-            return os.path.abspath(path)
-        return path
-
-
-class ClassWeights(File):
-    """balanced, or a file of weights; its path becomes absolute."""
-
-    def checked(self, text):
-        if text == "balanced":
-            return text
-        return os.path.abspath(text)
 
 
 class Metric(OneOf):
@@ -220,11 +216,6 @@ class CountOr(Count):
         return super().convert(value, param, ctx)
 
 
-class Steps(Count):
-    def __init__(self):
-        super().__init__(most=_MOST_STEPS)
-
-
 class Number(click.FloatRange):
     """A finite number of 0 or more, or above 0 if `positive`, and less than `below` if that is given."""
 
@@ -245,13 +236,11 @@ class Number(click.FloatRange):
 class Augmentations(Text):
     """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
+    name = "NAMES"
     NAMES = (
         *("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
         *("cutout", "mixup", "crop", "cutmix", "light", "medium"),
     )
-
-    def __init__(self):
-        super().__init__("NAMES")
 
     def checked(self, text):
         for name in map(str.strip, text.split(",")):
@@ -280,12 +269,40 @@ class ImageSize(click.ParamType):
 class Phases(Text):
     """Fine-tuning phases in the syntax of `models.parse_phases`; the value stays text."""
 
-    def __init__(self):
-        super().__init__("PHASES")
+    name = "PHASES"
 
     def checked(self, text):
         parse_phases(text)
         return text
 
 
+STEPS = Count(most=2**63 - 1)  # the global step is an int64
 SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range of seeds
+
+
+def check_function(reference, flag):
+    """Checks that FILE:FUNCTION names a Python file and a name at its top level, without running it."""
+    path, _, name = reference.rpartition(":")
+    if not path or not name.isidentifier():
+        raise click.ClickException(f"{flag} {reference}: give FILE:FUNCTION, such as my_data.py:train_input_fn")
+    try:
+        tree = ast.parse(Path(path).read_bytes(), path)  # Python finds the encoding that the file declares
+    except OSError as error:
+        raise click.ClickException(f"{flag} {reference}: cannot read {path}: {error.strerror}") from error
+    except SyntaxError as error:
+        raise click.ClickException(f"{flag} {reference}: {path} line {error.lineno}: {error.msg}") from error
+    names = {name for node in tree.body for name in _names_made_by(node)}
+    if name not in names and "*" not in names:  # from module import *
+        raise click.ClickException(
+            f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}"
+        )
+
+
+def _names_made_by(node):
+    """Returns the names that a top-level statement may define, including those in its branches."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    parts = list(ast.walk(node))
+    names = {part.asname or part.name for part in parts if isinstance(part, ast.alias)}
+    names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return names | {part.name for part in parts if isinstance(part, ast.FunctionDef)}

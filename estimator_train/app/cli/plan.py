@@ -1,7 +1,5 @@
 """Describes in a few lines what training is going to do."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 
@@ -136,7 +134,6 @@ def judging(run: Run) -> str | None:
 
 
 def _image_paths(data):
-    """Returns the lists of image files by side; empty without a dataset of image files."""
     return (data and data.image_paths()) or {}
 
 
@@ -234,13 +231,11 @@ def _devices(training):
 
 
 def _optimizer(settings, training, name):
-    """Names the optimizer, and lists its settings that flags change, except the learning rate."""
     changes = phrases_of(training, "optimizer") + phrases_of(settings, "optimizer")
     return ", ".join([name or "the model's", *changes])
 
 
 def _learning_rate(settings, training, default):
-    """Describes the rate and its schedule, and with several replicas whether the rate is scaled by them."""
     optimization, replicas, rate = optimization_of(settings, training), training.num_replicas, default["learning_rate"]
     parts = [_rate(settings, optimization, rate)]
     if training.scale_learning_rate:

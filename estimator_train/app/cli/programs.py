@@ -1,7 +1,5 @@
 """The programs in examples/ that took the place of recipes, a former second kind of run, and of their flags."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

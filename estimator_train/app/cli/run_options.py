@@ -1,7 +1,5 @@
 """The flags of the commands that read a run, and the checkpoint that they select."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 The classes say where a value goes. docs/command.md lists them all: `python -m tests.app.cli.flag_tables` writes it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import click
@@ -14,9 +12,9 @@ from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train._engine.host.paths import local, why_not_utf_8
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import environment
 from estimator_train.app.cli import parameters as kinds
 from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
+from estimator_train.app.cli.directories import MODEL_DIR_VARIABLES
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.datasets.images import subdirectories
@@ -115,7 +113,7 @@ class Settings:
     """Your own training input_fn, instead of a dataset."""
     eval_input_fn: str | None = setting(DATA, kinds.Function(), Needs(("input_fn",), _NEEDS_BOTH), plan="data")
     """Your own evaluation input_fn."""
-    weights: str | None = setting(MODEL, kinds.Weights("FILE"), plan="model")
+    weights: str | None = setting(MODEL, kinds.PathOr("FILE", "imagenet", "none"), plan="model")
     """Initial weights: a file, imagenet or none."""
     freeze: str | None = setting(
         MODEL,
@@ -253,15 +251,15 @@ class Training:
     """Random changes to training images, separated by commas: {names}."""
     gpus: int | None = setting(MOST_USED, kinds.Count(), Excludes(("replicas",), mutual=True), plan="devices")
     """Train on the first N GPUs."""
-    cache: str | None = setting(DATA, kinds.Cache("memory|features|FOLDER"), plan="")
+    cache: str | None = setting(DATA, kinds.Cache(), plan="")
     """Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers."""
-    max_steps: int | None = setting(TRAINING, kinds.Steps(), plan="steps")
+    max_steps: int | None = setting(TRAINING, kinds.STEPS, plan="steps")
     """Global step to stop at, instead of --epochs."""
     accumulate_steps: int = setting(TRAINING, kinds.Count(), default=1, plan="batch", is_of_config=True)
     """Batches per replica that are combined into one update.  [default: 1]"""
     schedule: str | None = setting(TRAINING, click.Choice(SCHEDULES), plan="rate")
     """Learning-rate schedule up to the last step, or in each of the --phases.  [default: as the model is compiled]"""
-    warmup_steps: int | None = setting(TRAINING, kinds.Steps(), plan="rate")
+    warmup_steps: int | None = setting(TRAINING, kinds.STEPS, plan="rate")
     """Raise the learning rate from 0 over the first N steps."""
     scale_learning_rate: bool = setting(TRAINING, plan="rate")
     """Multiply the learning rate by the number of replicas."""
@@ -271,7 +269,7 @@ class Training:
         TRAINING, kinds.Number("NORM", positive=True), plan="optimizer", phrase="gradients clipped to {:g}"
     )
     """Clip gradients to this global norm, Keras' global_clipnorm."""
-    class_weights: str | None = setting(TRAINING, kinds.ClassWeights("balanced|FILE"), plan="class weight")
+    class_weights: str | None = setting(TRAINING, kinds.PathOr("balanced|FILE", "balanced"), plan="class weight")
     """Weight classes by their counts, or by a JSON or CSV file of names and weights."""
     callbacks: str | None = setting(TRAINING, kinds.Function())
     """Function that returns Keras callbacks."""
@@ -296,11 +294,11 @@ class Training:
     """Train to the same weights, to the bit, each time; slower."""
     steps_per_loop: int | str = setting(DEVICES, kinds.CountOr("auto"), default="auto", plan="", is_of_config=True)
     """Steps per compiled call; auto: as many as hooks allow, for 0.2 seconds, 0.8 on a GPU."""
-    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.Steps(), plan="checkpoints")
+    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.STEPS, plan="checkpoints")
     """Steps between checkpoints.  [default: every 10 minutes]"""
     async_checkpoints: bool = setting(CHECKPOINTS, plan="", is_of_config=True)
     """Continue training while a checkpoint is written."""
-    evaluate_every: int | None = setting(CHECKPOINTS, kinds.Steps(), metavar="STEPS", plan="evaluation")
+    evaluate_every: int | None = setting(CHECKPOINTS, kinds.STEPS, metavar="STEPS", plan="evaluation")
     """Steps between evaluations during training."""
     early_stopping: int | None = setting(
         CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
@@ -357,7 +355,7 @@ class RateTest:
 class Invocation:
     """Settings of one call of the command, which are not part of the run."""
 
-    model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=environment.MODEL_DIR)
+    model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=MODEL_DIR_VARIABLES)
     """Directory for checkpoints and events.  [default: runs/DATASET]"""
     resume: bool = setting(MOST_USED)
     """Continue the run in --model-dir, or start one on the given data if there is none."""

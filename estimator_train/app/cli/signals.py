@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 
-import click
 import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.checkpoints.saver_hook import SavingHook
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.session.function_session import FunctionSession
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.termination import leave_lost_terminal
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
@@ -145,7 +145,7 @@ class StopOnSignal(SavingHook):
         if not self._is_said and number in self._handlers:
             self._is_said, self.received, self._said_at = True, self.received or number, time.monotonic()
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
-                click.echo(f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once", err=True)
+                warn(f"{number.name}: stopping; Ctrl-C now stops at once")
         elif number == signal.SIGINT or time.monotonic() - self._said_at > _TWICE_SECS:
             os._exit(128 + number)
 
@@ -162,9 +162,7 @@ class StopOnSignal(SavingHook):
                 try:
                     self.save(session)
                 except (OSError, tf.errors.OpError) as error:
-                    click.echo(
-                        f"estimator_train: the last steps could not be saved: {str(error).splitlines()[0]}", err=True
-                    )
+                    warn(f"the last steps could not be saved: {str(error).splitlines()[0]}")
                 if session.batches_if_idle() == batch:
                     self._leave()
 

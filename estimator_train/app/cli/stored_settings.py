@@ -1,27 +1,30 @@
 """The settings in run.json: read, checked, and turned into the flags that repeat the run."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
-import os
+import json
 import sys
+import types
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app import datasets
+from estimator_train.app.cli import parameters as kinds
 from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.programs import instead
 from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
-from estimator_train.app.cli.stored_values import fields_of
 from estimator_train.app.cli.table import settings_in, text_of
 from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.stored_run import StoredRun
+
+# Types whose values are right or wrong on every machine. A function or a file may be elsewhere, and not be needed.
+_SAME_EVERYWHERE = (click.Choice, click.IntRange, click.FloatRange, kinds.ImageSize, kinds.Augmentations, kinds.Phases)
 
 
 def load_settings(model_dir: Any) -> Settings | None:
@@ -124,7 +127,7 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
     return dataclasses.replace(settings, **changes), data
 
 
-def flags_of(path: str | os.PathLike[str]) -> dict[str, Any]:
+def flags_of(path: StrPath) -> dict[str, Any]:
     """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     run = read(path)
     values = run["settings"] | run["training"]
@@ -148,7 +151,7 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
             )
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read(path: StrPath) -> dict[str, Any]:
     """Returns the content of run.json at `path`; its settings, and how the run is trained, are checked as flags are."""
     with one_line_errors():
         about = run_file.read(path)
@@ -157,8 +160,51 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path} is of a recipe, which have left the command: {instead(about['settings']['recipe'])}"
         )
     try:
-        about["settings"] = fields_of(about["settings"], Settings)
-        about["training"] = fields_of(about["training"], Training)
+        about["settings"] = _fields(about["settings"], Settings)
+        about["training"] = _fields(about["training"], Training)
     except ValueError as error:
         raise click.ClickException(f"{path} cannot be read: {error}") from error
     return about
+
+
+def _fields(values, table):
+    """Returns the stored `values` of the `table`; raises ValueError for a name or a value that it does not have.
+
+    Unknown names are left out if they have no value: a newer version of the command stores all of its flags.
+    """
+    hints = typing.get_type_hints(table)
+    fields = {}
+    for name, value in values.items():
+        if name in hints:
+            fields[name] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+            _check(name, fields[name], hints[name], settings_in(table).get(name))
+        elif value is not None and value is not False:
+            raise ValueError(
+                f"{name} is {json.dumps(value)}, and this version does not know it; update estimator_train"
+            )
+    return fields
+
+
+def _check(name, value, hint, setting):
+    remedy = "delete the file, or use another folder"
+    if not _is_of(value, hint):
+        raise ValueError(f"{name} is {json.dumps(value)}; {remedy}")
+    if value is None or setting is None or not isinstance(setting.kind, _SAME_EVERYWHERE):
+        return
+    try:
+        setting.kind.convert(value, None, None)
+    except click.BadParameter as error:
+        raise ValueError(f"{name}: {error.message.rstrip('.')}; {remedy}") from error
+
+
+def _is_of(value, kind):
+    """Checks a value against a type used in the tables: a class, a tuple of one class, or either of them or None."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return any(_is_of(value, each) for each in typing.get_args(kind))
+    if kind is float:
+        return type(value) in (float, int)
+    if typing.get_origin(kind) is not tuple:
+        return type(value) is kind
+    each, *rest = typing.get_args(kind)
+    is_any_length = rest == [Ellipsis]
+    return type(value) is tuple and all(_is_of(item, each) for item in value) and (is_any_length or len(value) == 2)

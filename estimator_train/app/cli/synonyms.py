@@ -1,7 +1,5 @@
 """Names that other tools use for our flags, to suggest ours when a user types them."""
 
-from __future__ import annotations
-
 import click
 
 # Without dashes; from yolo, timm, Lightning, Keras and Hugging Face's run_image_classification.py.

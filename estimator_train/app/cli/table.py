@@ -4,8 +4,6 @@ Everything else that concerns a flag is read from such fields: the command line,
 change, the plan, completion, and the tables in docs/command.md.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools
@@ -80,7 +78,6 @@ def help_of(table: type, name: str) -> str:
 
 @functools.cache
 def _classes_in(file):
-    """Returns {name: syntax tree} of a file's classes."""
     return {node.name: node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.ClassDef)}
 
 

@@ -1,7 +1,5 @@
 """A training on a dataset or an input_fn, and the steps that its epochs take, before and after it is resumed."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

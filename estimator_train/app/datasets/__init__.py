@@ -13,12 +13,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
-import os
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.class_weights import class_weights
 from estimator_train.app.datasets.dataset import check_classes
 from estimator_train.app.datasets.images import checked_directory, subdirectories
@@ -46,12 +45,7 @@ _FOLDERS = ("oct2017", "cats_vs_dogs", "synthetic_oct")  # of class folders, as 
 
 
 def open_dataset(
-    name: str,
-    data_dir: str | os.PathLike[str] | None = None,
-    *,
-    limit: int | None = None,
-    limit_seed: int = 0,
-    **options: Any,
+    name: str, data_dir: StrPath | None = None, *, limit: int | None = None, limit_seed: int = 0, **options: Any
 ) -> Dataset:
     """Returns a `dataset.Dataset`.
 
@@ -62,15 +56,13 @@ def open_dataset(
     Args:
       name: one of `names()`, tfds:NAME of TensorFlow Datasets, or hf:NAME of Hugging Face.
       data_dir: directory or file of the data; None for datasets with a default place.
-      limit: maximum number of training examples, and of evaluation examples; see `dataset.stratified`.
-      limit_seed: seed for choosing these examples.
+      limit: maximum number of training examples, and of evaluation examples, chosen by `limit_seed`.
       **options: options of the dataset, such as `seed` of synthetic_oct or `split` of oct2017.
 
     Raises:
       ValueError: the name or an option is unknown, `data_dir` does not hold the expected files, or a package that only
         this dataset needs is not installed.
-      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
-      ConnectionError: the data could not be downloaded.
+      FileNotFoundError, NotADirectoryError, ConnectionError: the data is not there, or could not be downloaded.
     """
     module = named(name)
     unknown = options.keys() - inspect.signature(module.open_dataset).parameters.keys()
@@ -82,31 +74,22 @@ def open_dataset(
 
 def open_evaluation(
     name: str,
-    data_dir: str | os.PathLike[str] | None,
+    data_dir: StrPath | None,
     class_names: Sequence[str],
     *,
     task: str = "classification",
     image_size: tuple[int, int],
 ) -> Dataset:
-    """Returns a dataset of a run's classes whose evaluation examples are to be evaluated, without any to train on.
+    """Returns a dataset of a run's classes, to evaluate on; the arguments and errors are those of `open_dataset`.
 
     All images of a folder of class folders, and all rows of a CSV file, are evaluated, unless it has a test or val
-    part; of other datasets, their evaluation examples are.
+    part; of other datasets, their evaluation examples are. Raises ValueError, which names the classes that differ, if
+    it has others than `class_names`.
 
         >>> data = datasets.open_dataset("synthetic_oct", "scans")
         >>> other = datasets.open_evaluation("images", "scans/train", data.class_names, image_size=(96, 96))
         >>> other.eval_examples
         800
-
-    Args:
-      name, data_dir: as for `open_dataset`.
-      class_names: the classes or labels of the run, which the dataset must have, too.
-      task: one of the tasks of the dataset manifest.
-      image_size: height and width in pixels.
-
-    Raises:
-      ValueError: the classes differ; the message names those that do. And as `open_dataset`.
-      FileNotFoundError, NotADirectoryError, ConnectionError: as `open_dataset`.
     """
     module = named(name)
     if name in _FOLDERS and data_dir is not None and not as_path(data_dir).is_file():  # of oct2017, a zip
@@ -122,11 +105,10 @@ def open_evaluation(
     return data
 
 
-def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str | os.PathLike[str]:
+def download(name: str, data_dir: StrPath | None = None) -> StrPath:
     """Downloads or draws a dataset into `data_dir`, or its default directory, and returns the directory.
 
-    Raises:
-      ValueError: the dataset consists of the user's own files.
+    Raises ValueError for a dataset of the user's own files.
     """
     module = named(name)
     if not hasattr(module, "download"):
@@ -134,14 +116,11 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str |
     return module.download(data_dir)
 
 
-def is_here(name: str, data_dir: str | os.PathLike[str] | None = None) -> bool:
-    """Returns whether opening a dataset would neither download nor unpack it.
+def is_here(name: str, data_dir: StrPath | None = None) -> bool:
+    """Returns whether opening a dataset would neither download nor unpack it; raises ValueError for an unknown name.
 
-        >>> datasets.is_here("images", "scans")
-        True
-
-    Raises:
-      ValueError: the name is unknown.
+    >>> datasets.is_here("images", "scans")
+    True
     """
     check = getattr(named(name), "is_here", None)
     if check is None:
@@ -182,7 +161,7 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
     return others[name].load()
 
 
-def named_by(data_dir: str | os.PathLike[str]) -> str:
+def named_by(data_dir: StrPath) -> str:
     """Returns the name of the dataset in a directory of class directories: images, or oct2017 for its tree.
 
         >>> for name in ("cat", "dog"):
@@ -190,9 +169,7 @@ def named_by(data_dir: str | os.PathLike[str]) -> str:
         >>> named_by("pets")
         'images'
 
-    Raises:
-      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
-      ValueError: it has no subdirectories.
+    Raises ValueError if it has no subdirectories; see `images.checked_directory`, too.
     """
     directory = checked_directory(data_dir)
     if importlib.import_module(f"{__name__}.oct2017").is_in(directory):

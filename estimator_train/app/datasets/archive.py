@@ -1,7 +1,5 @@
 """Unpacks zip archives safely, and resumes after interruptions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile
@@ -11,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import tqdm
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 
@@ -29,15 +28,14 @@ def flaw_of(path: Path) -> str | None:
     return "is not a zip file, or is truncated"
 
 
-def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
+def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], StrPath | None]) -> None:
     """Unpacks a zip archive into `directory`, which appears only when it is complete.
 
     Until then the files are in a hidden directory next to it. A file gets its final name there once it is complete, so
     that an interrupted run can be resumed. The CRC of every file is checked.
 
-    Args:
-      place: maps the parts of an entry's path to its path in `directory`, or to None to skip the entry. If several
-        entries map to one path, the first is used.
+    `place` maps the parts of an entry's path to its path in `directory`, or to None to skip the entry. If several
+    entries map to one path, the first is used.
 
     Raises:
       ValueError: the archive is damaged, or has a path that leads out of the directory.
@@ -63,7 +61,6 @@ def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], st
 
 
 def _files(source, place):
-    """Returns {path in the directory: entry} for the entries to unpack."""
     files = {}
     for entry in source.infolist():
         if not entry.filename:

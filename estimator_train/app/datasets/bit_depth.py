@@ -1,7 +1,5 @@
 """Finds images of 16 bits that use the lower bits alone, such as the 12 bits of a camera, and so are nearly black."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 

@@ -1,11 +1,8 @@
 """Cats and dogs (Elson et al. 2007), from a local directory or TensorFlow Datasets."""
 
-from __future__ import annotations
-
 import dataclasses
-import os
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets import tfds
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset
 from estimator_train.app.datasets.images import open_directory
@@ -15,14 +12,11 @@ ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a fold
 _PUBLISHED = tfds.Named("cats_vs_dogs")
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset from TensorFlow Datasets, or from the class directories in `data_dir`.
 
-    A `data_dir` with a file dataset_info.json is treated as a download of TensorFlow Datasets.
-
-    Raises:
-      ValueError, FileNotFoundError, NotADirectoryError: see `images.open_directory`.
-      ValueError, ConnectionError: see `tfds.Named.open_dataset`.
+    A `data_dir` with a file dataset_info.json is treated as a download of TensorFlow Datasets. The errors are those of
+    `images.open_directory` and `tfds.Named.open_dataset`.
     """
     if data_dir is None or _is_prepared(data_dir):
         data = _PUBLISHED.open_dataset(data_dir)
@@ -31,11 +25,10 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def _is_prepared(directory):
-    """Returns whether TensorFlow Datasets has prepared the data in `directory`."""
     return any((version / "dataset_info.json").exists() for version in as_path(directory, "cats_vs_dogs").glob("*"))
 
 
-def download(data_dir: str | os.PathLike[str] | None = None) -> str:
+def download(data_dir: StrPath | None = None) -> str:
     """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
     return _PUBLISHED.download(data_dir)
 

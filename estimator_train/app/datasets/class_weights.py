@@ -1,30 +1,24 @@
 """Class weights, computed from a dataset's class counts or read from a file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import math
-import os
 from pathlib import Path
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import Dataset
 
 
-def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -> tuple[float, ...]:
+def class_weights(data: Dataset, weights: StrPath = "balanced") -> tuple[float, ...]:
     """Returns a weight for each class of `data`, in the order of its `class_names`, for `input_fns.class_weighted`.
 
-    ::
+        >>> class_weights(datasets.open_dataset("synthetic_oct", "scans", draw=False))
+        (1.0, 1.0, 1.0, 1.0)
 
-        data = datasets.open_dataset("oct2017", "OCT2017")
-        class_weights(data)  # higher weights for rare classes
-        class_weights(data, "weights.csv")  # a file of lines such as DRUSEN,2.5
-
-    Args:
-      weights: "balanced" for n / (k * n_c), where n is the number of training examples, k the number of classes and n_c
-        the examples of the class, so that all classes count the same (King and Zeng, 2001). Or a JSON file with an
-        object of names to weights, or a CSV file with a name and a weight per line.
+    "balanced" is n / (k * n_c), where n is the number of training examples, k the number of classes and n_c the
+    examples of the class, so that all classes count the same (King and Zeng, 2001). Other `weights` are a JSON file
+    with an object of names to weights, or a CSV file with lines such as DRUSEN,2.5.
 
     Raises:
       ValueError: the dataset does not know its counts, a class has no training examples, the file is malformed or has

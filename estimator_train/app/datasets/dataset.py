@@ -130,10 +130,8 @@ class Dataset:
     def with_validation(self, share: float) -> Dataset:
         """Returns the dataset with a share of its training examples held out of each class as validation examples.
 
-        They replace others that it may have; a share of 0 leaves it without any.
-
-        Raises:
-          ValueError: the dataset cannot hold out any, or a class would have no training examples left.
+        They replace others that it may have; a share of 0 leaves it without any. Raises ValueError if the dataset
+        cannot hold out any, or a class would have no training examples left.
         """
         if not share:
             return self._validating(self.train, None)
@@ -186,8 +184,7 @@ class Dataset:
     def limited(self, limit: int, seed: int = 0) -> Dataset:
         """Returns the dataset with at most `limit` examples on each side; see `part.stratified`.
 
-        Raises:
-          ValueError: the dataset cannot be limited, or `limit` is less than the number of classes.
+        Raises ValueError if it cannot be limited, or `limit` is less than the number of classes.
         """
         try:
             cut: dict[str, Any] = {side: part.limited(limit, seed) for side, part in self.parts.items()}

@@ -1,17 +1,16 @@
 """Checks for disk space, and writes directories as a whole."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from estimator_train._engine.host.paths import StrPath
 
-def require_room(directory: str | os.PathLike[str], num_bytes: int, what: str) -> None:
+
+def require_room(directory: StrPath, num_bytes: int, what: str) -> None:
     """Raises OSError unless the disk of `directory` has room for `num_bytes`; `what` says in the message what needs it.
 
     >>> require_room(".", 1000, "unpacking the archive")
@@ -25,7 +24,7 @@ def require_room(directory: str | os.PathLike[str], num_bytes: int, what: str) -
 
 
 @contextlib.contextmanager
-def full_disk_in_one_line(directory: str | os.PathLike[str]) -> Iterator[None]:
+def full_disk_in_one_line(directory: StrPath) -> Iterator[None]:
     """Turns errors that mean a full disk or quota into an OSError that names the disk of `directory`."""
     try:
         yield

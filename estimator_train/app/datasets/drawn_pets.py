@@ -1,7 +1,5 @@
 """Drawn faces of cats and dogs, for programs and tutorials without photographs."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

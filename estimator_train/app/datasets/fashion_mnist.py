@@ -1,18 +1,12 @@
-"""Fashion-MNIST (Xiao et al. 2017), downloaded by Keras.
-
-The default settings are from Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow
-blog).
-"""
-
-from __future__ import annotations
+"""Fashion-MNIST (Xiao et al. 2017), downloaded by Keras, with the settings of the post named in `fashion_mnist_cnn`."""
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.npz import ImageArrays
 from estimator_train.app.datasets.part import InputFn, Part
@@ -34,41 +28,33 @@ _FILES = (
 class LoadedImages(Part):
     """Images that are read, or downloaded, when an input_fn is created, because Keras imports TensorFlow."""
 
-    number: int
     load: Callable[[], Part]
-
-    @property
-    def count(self) -> int:
-        return self.number
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         return self.load().input_fn(image_size, **options)
 
-    def limited(self, limit: int, seed: int) -> LoadedImages:
+    def limited(self, limit: int, seed: int) -> Part:
         if limit < len(CLASS_NAMES):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(CLASS_NAMES)} classes")
-        return LoadedImages(number=min(limit, self.number), load=lambda: self.load().limited(limit, seed))
+        return LoadedImages(number=min(limit, self.count), load=lambda: self.load().limited(limit, seed))
 
-    def split(self, share: float) -> tuple[LoadedImages, LoadedImages]:
-        if self.number < 2 * len(CLASS_NAMES):
-            raise ValueError(f"{self.number} images are too few to hold out {share:g} of them")
-        held_out = max(round(share * self.number), len(CLASS_NAMES))
+    def split(self, share: float) -> tuple[Part, Part]:
+        if self.count < 2 * len(CLASS_NAMES):
+            raise ValueError(f"{self.count} images are too few to hold out {share:g} of them")
+        held_out = max(round(share * self.count), len(CLASS_NAMES))
         return (
-            LoadedImages(number=self.number - held_out, load=lambda: self.load().split(share)[0]),
+            LoadedImages(number=self.count - held_out, load=lambda: self.load().split(share)[0]),
             LoadedImages(number=held_out, load=lambda: self.load().split(share)[1]),
         )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-    """Returns the dataset of 28 x 28 grayscale images.
-
-    Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
+    """Returns the dataset of 28 x 28 grayscale images; raises ValueError for a `data_dir`, which Keras chooses.
 
         >>> open_dataset().train_examples
         60000
 
-    Raises:
-      ValueError: `data_dir` is given, but Keras decides where the files are.
+    Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
     """
     _refuse(data_dir)
     return Dataset(
@@ -83,7 +69,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     )
 
 
-def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
+def download(data_dir: StrPath | None = None) -> Path:
     """Lets Keras download the files and returns their directory; raises ConnectionError if that fails."""
     _refuse(data_dir)
     _load()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from estimator_train._engine.host.paths import local
+from estimator_train._engine.host.paths import StrPath, local
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -31,21 +31,16 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name, _, self._config = name.partition(":")
 
-    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-        """Returns the dataset, downloading it into `data_dir` if necessary.
-
-        Raises:
-          ValueError: see `open_splits`; or the package `datasets` is not installed.
-          ConnectionError: the data could not be downloaded.
-        """
+    def open_dataset(self, data_dir: StrPath | None = None) -> Dataset:
+        """Returns the dataset, downloading it into `data_dir` if necessary; raises ConnectionError if that fails."""
         return open_splits(f"hf:{self.name}", self._loaded(data_dir))
 
-    def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
+    def download(self, data_dir: StrPath | None = None) -> str:
         """Downloads the data with the package `datasets`, and returns the directory of its cache."""
         self._loaded(data_dir)
         return os.fspath(data_dir or _package(self.name).config.HF_DATASETS_CACHE)
 
-    def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
+    def is_here(self, data_dir: StrPath | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where the package `datasets` keeps it."""
         if importlib.util.find_spec("datasets") is None:
             return False
@@ -90,15 +85,14 @@ class HfSplit(Part):
         return MappedBatches(input_fns.arrays(np.arange(self.count), self.labels, **options), load)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in a directory: saved by `save_to_disk`, Parquet files, or images laid out for imagefolder.
+
+        data = datasets.open_dataset("hf", "saved/beans")
 
     Raises:
       ValueError: `data_dir` is None or cannot be loaded; or see `open_splits`.
       FileNotFoundError: there is no such directory.
-
-    Example:
-      data = datasets.open_dataset("hf", "saved/beans")
     """
     if data_dir is None:
         raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from the hub")
@@ -121,10 +115,8 @@ def open_splits(name: str, splits: Any) -> Dataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
     It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a stratified
-    fifth of `train`. If both have labels, `validation` is for validation.
-
-    Raises:
-      ValueError: there is no split `train`, or its examples do not have exactly one image and one class each.
+    fifth of `train`. If both have labels, `validation` is for validation. Raises ValueError if there is no split
+    `train`, or its examples do not have exactly one image and one class each.
     """
     package = _package(name)
     if isinstance(splits, package.Dataset):
@@ -148,7 +140,6 @@ def open_splits(name: str, splits: Any) -> Dataset:
 
 
 def _image_and_label(name, columns):
-    """Returns the names of the two columns."""
     package = _package(name)
     images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
     labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]

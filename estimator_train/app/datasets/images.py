@@ -1,16 +1,14 @@
 """Any directory of image files with one subdirectory per class."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -23,21 +21,15 @@ HELD_OUT = ("test", "val", "valid", "validation")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ImageFiles(Part):
-    """Image files, sorted by their paths, with class indices.
+    """Image files, sorted by their paths, with class indices."""
 
-    Attributes:
-      keys: names of the files that do not depend on where the data is.
-    """
+    PER_EXAMPLE: ClassVar[tuple[str, ...]] = ("paths", "keys", "labels")
 
     paths: list[str]
-    keys: list[str]
+    keys: list[str]  # names of the files that do not depend on where the data is
 
     def names(self) -> Sequence[str]:
         return self.keys
-
-    def take(self, rows: Sequence[int]) -> ImageFiles:
-        paths, keys, labels = ([values[row] for row in rows] for values in (self.paths, self.keys, self.labels))
-        return dataclasses.replace(self, paths=paths, keys=keys, labels=labels)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
@@ -48,30 +40,23 @@ class ImageFiles(Part):
 
 
 def image_files(
-    class_names: tuple[str, ...], files: Mapping[str, Iterable[str]], class_directories: Mapping[str, str] | None = None
+    class_names: tuple[str, ...], directory: Path | RemotePath, files: Mapping[str, Iterable[str]]
 ) -> ImageFiles:
-    """Returns the part of the images in `files`, {class name: paths}.
+    """Returns the part of the images in the class directories of `directory`; `files` is {class name: paths}.
 
-        >>> image_files(("cat", "dog"), {"cat": ["pets/cat/1.png"], "dog": ["pets/dog/1.png"]}).count
-        2
-
-    Args:
-      class_directories: for a directory of images below a class directory, the latter's path; all others are their own.
+    >>> image_files(("cat", "dog"), Path("pets"), {"cat": ["pets/cat/1.png"], "dog": ["pets/dog/old/1.png"]}).keys
+    ['1.png', 'old/1.png']
     """
     indices = {name: index for index, name in enumerate(class_names)}
-    above = class_directories or {}
-    labels = {path: indices[name] for name, paths in files.items() for path in paths}
-    paths = sorted(labels)
-    directories = [os.path.dirname(path) for path in paths]
-    return ImageFiles(
-        class_names=class_names,
-        labels=[labels[path] for path in paths],
-        paths=paths,
-        keys=[path[len(above.get(each, each)) + 1 :] for path, each in zip(paths, directories, strict=True)],
-    )
+    starts = [len(str(directory / name)) + 1 for name in class_names]
+    by_path = {path: indices[name] for name, paths in files.items() for path in paths}
+    paths = sorted(by_path)
+    labels = [by_path[path] for path in paths]
+    keys = [path[starts[label] :] for path, label in zip(paths, labels, strict=True)]
+    return ImageFiles(class_names=class_names, labels=labels, paths=paths, keys=keys)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
@@ -79,7 +64,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def open_directory(
-    directory: str | os.PathLike[str], *, name: str, class_names: Sequence[str] | None = None, **defaults: Any
+    directory: StrPath, *, name: str, class_names: Sequence[str] | None = None, **defaults: Any
 ) -> Dataset:
     """Returns the dataset of `directory`.
 
@@ -89,39 +74,22 @@ def open_directory(
     directories next to `train` that are not used. The images of a class are in its directory and in all directories
     below it; links to directories are followed.
 
-    Args:
-      class_names: the required classes in the order of their indices; None uses those found, sorted.
-      **defaults: `default_model`, `image_size` and perhaps `default_epochs` of the dataset.
-
-    Raises:
-      FileNotFoundError, NotADirectoryError: `directory` does not exist, or is not a directory.
-      ValueError: the files are not laid out like that.
+    `class_names` are the required classes in the order of their indices; None uses those found, sorted. `defaults` are
+    `default_model`, `image_size` and perhaps `default_epochs` of the dataset. Raises ValueError for another layout; see
+    `checked_directory`, too.
     """
     folder = checked_directory(directory)
     train, tests, left_out = _layout(folder)
-    found = _Found()
-    files = _files_by_class(train, class_names, found)
-    if tests:
-        parts = {"train": files} | {test.name: _side(test, train, files, class_names, found) for test in tests}
-    else:
-        parts = _split(train, files)
+    others: collections.Counter[str] = collections.Counter()  # files of other formats, by their endings
+    files = _files_by_class(train, class_names, others)
     names = tuple(class_names or files)
-    return Dataset(
-        name=name,
-        class_names=names,
-        **defaults,
-        **sides({part: image_files(names, paths, found.class_directories) for part, paths in parts.items()}),
-        left_out=left_out,
-        other_files=found.other_files,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Found:
-    """Collects what a search finds besides images."""
-
-    other_files: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by their endings
-    class_directories: dict[str, str] = dataclasses.field(default_factory=dict)  # see `image_files`
+    if tests:
+        parts = {"train": image_files(names, train, files)}
+        for test in tests:
+            parts[test.name] = image_files(names, test, _side(test, train, files, class_names, others))
+    else:
+        parts = {part: image_files(names, train, paths) for part, paths in _split(train, files).items()}
+    return Dataset(name=name, class_names=names, **defaults, **sides(parts), left_out=left_out, other_files=others)
 
 
 def counted_endings(others: Mapping[str, int]) -> str | None:
@@ -162,9 +130,9 @@ def _check_no_part(folder):
         )
 
 
-def _side(directory, train, train_files, class_names, found):
+def _side(directory, train, train_files, class_names, others):
     """Returns {class name: image paths} of a directory for evaluation, which must have the classes of `train`."""
-    files = _files_by_class(directory, class_names, found)
+    files = _files_by_class(directory, class_names, others)
     if sorted(train_files) != sorted(files):
         differing = ", ".join(sorted(train_files.keys() ^ files.keys()))
         raise ValueError(f"{train} and {directory} must hold the same classes, but only one of them has {differing}")
@@ -172,42 +140,34 @@ def _side(directory, train, train_files, class_names, found):
 
 
 def open_evaluation(
-    data_dir: str | os.PathLike[str],
-    class_names: Sequence[str],
-    *,
-    task: str = "classification",
-    image_size: tuple[int, int],
+    data_dir: StrPath, class_names: Sequence[str], *, task: str = "classification", image_size: tuple[int, int]
 ) -> Dataset:
     """Returns the dataset whose evaluation images are those of `data_dir`, without training images.
 
-    `data_dir` holds class directories, all of whose images are taken, or a `test` or `val` directory with them.
+        data = open_evaluation("more_scans", ["CNV", "DME"], image_size=(224, 224))
 
-    Raises:
-      FileNotFoundError, NotADirectoryError: as `open_directory`.
-      ValueError: the classes differ from `class_names`, and the message names those that do; or `task` is another.
-
-    Example:
-      data = open_evaluation("more_scans", ["CNV", "DME"], image_size=(224, 224))
+    `data_dir` holds class directories, all of whose images are taken, or a `test` or `val` directory with them. Raises
+    ValueError, which names the classes that differ from `class_names`, or for another `task`.
     """
     if task != "classification":
         raise ValueError(f"a folder of class folders is for classification, and the run's task is {task}")
     directory = checked_directory(data_dir)
     chosen = next((directory / name for name in HELD_OUT if subdirectories(directory / name)), directory)
     check_classes(chosen, [each.name for each in subdirectories(chosen)], class_names)
-    found = _Found()
+    others: collections.Counter[str] = collections.Counter()
     names = tuple(class_names)
-    files = _files_by_class(chosen, names, found)
+    files = _files_by_class(chosen, names, others)
     return Dataset(
         name="images",
         class_names=names,
         **{**PHOTOGRAPHS, "image_size": image_size},
-        train=image_files(names, {}, found.class_directories),
-        eval=image_files(names, files, found.class_directories),
-        other_files=found.other_files,
+        train=image_files(names, chosen, {}),
+        eval=image_files(names, chosen, files),
+        other_files=others,
     )
 
 
-def checked_directory(directory: str | os.PathLike[str]) -> Path | RemotePath:
+def checked_directory(directory: StrPath) -> Path | RemotePath:
     """Returns the path of a directory; raises FileNotFoundError or NotADirectoryError if it is none."""
     path = as_path(directory)
     if not path.exists():
@@ -226,15 +186,15 @@ def subdirectories(directory: Path | RemotePath) -> list[Path | RemotePath]:
     )
 
 
-def _files_by_class(directory, class_names, found):
-    """Returns {class name: sorted paths of its images}, in order of the names, and notes what else is `found`."""
-    files = {each.name: _image_files(each, each, found) for each in subdirectories(directory)}
+def _files_by_class(directory, class_names, others):
+    """Returns {class name: sorted paths of its images}, in order of the names, and counts others by their endings."""
+    files = {each.name: _image_files(each, others) for each in subdirectories(directory)}
     if not files:
         raise ValueError(f"{directory} has no class folders: put the images of each class into a separate folder")
     if not any(files.values()):
         fault = f"none of the class folders in {directory} has image files"
-        if others := counted_endings(found.other_files):
-            fault += f", but {others}"
+        if others:
+            fault += f", but {counted_endings(others)}"
         raise ValueError(f"{fault}: {', '.join(files)}")
     for class_name, paths in files.items():
         if not paths:
@@ -249,16 +209,14 @@ def _files_by_class(directory, class_names, found):
     return files
 
 
-def _image_files(directory, class_directory, found, above=()):
-    """Returns the sorted paths of the images in a class directory, or in one below, and in all directories below that.
+def _image_files(directory, others, above=()):
+    """Returns the sorted paths of the images in a directory and all directories below it, and counts others by ending.
 
     A link to one of the directories `above`, given by their real paths, is not followed.
     """
     real = str(directory) if is_remote(directory) else os.path.realpath(directory)
     if real in above:
         return []
-    if directory != class_directory:
-        found.class_directories[str(directory)] = str(class_directory)
     entries = [entry for entry in scandir(directory) if not entry.name.startswith(".")]
     images = [entry for entry in entries if entry.name.lower().endswith(SUFFIXES)]
     for entry in images:
@@ -272,9 +230,9 @@ def _image_files(directory, class_directory, found, above=()):
         may_be_directory = not (is_remote(entry) and ending)  # as above
         if may_be_directory and entry.is_dir():
             if not entry.name.startswith("__"):
-                paths += _image_files(as_path(entry), class_directory, found, (*above, real))
+                paths += _image_files(as_path(entry), others, (*above, real))
         elif is_remote(entry) or entry.is_file():
-            found.other_files[ending] += 1
+            others[ending] += 1
     return sorted(paths)
 
 

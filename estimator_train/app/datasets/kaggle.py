@@ -1,7 +1,5 @@
 """Downloads from Kaggle with its own client, the package `kaggle`."""
 
-from __future__ import annotations
-
 import contextlib
 import email.utils
 import io
@@ -10,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 _TRIES = 5
@@ -29,14 +28,11 @@ class CredentialsError(PermissionError):
         super().__init__("\n".join(self.lines))
 
 
-def download(dataset: str, directory: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
+def download(dataset: str, directory: StrPath) -> Path:  # type: ignore[return]  # the last try ends it
     """Downloads a dataset into `directory`, with a progress bar on standard error, and returns the path of its archive.
 
     An interrupted download is resumed. The client finds credentials itself: in KAGGLE_API_TOKEN, in KAGGLE_USERNAME and
-    KAGGLE_KEY, or in its files.
-
-    Args:
-      dataset: "owner/name".
+    KAGGLE_KEY, or in its files. `dataset` is "owner/name".
 
     Raises:
       CredentialsError: there are no credentials, or Kaggle rejects them.

@@ -1,7 +1,5 @@
 """Reads, names and encodes the labels in a manifest, by task."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,19 +11,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class LabelCodec(NamedTuple):
-    """The labels of one task.
+    """The labels of one task."""
 
-    Attributes:
-      read: returns the label in a cell; raises ValueError with the end of a sentence about its row.
-      names: returns the classes or labels of an example.
-      encode: returns labels in the format of `manifest.ManifestImages`, given the names of all classes or labels.
-      least_names: the smallest number of classes or labels that it can train with.
-    """
-
-    read: Callable[[str], Any]
-    names: Callable[[Any], set[str]]
+    read: Callable[[str], Any]  # the label in a cell; raises ValueError with the end of a sentence about its row
+    names: Callable[[Any], set[str]]  # the classes or labels of an example
+    # Labels in the format of `manifest.ManifestImages`, given the names of all classes or labels.
     encode: Callable[[Sequence[Any], Sequence[str]], np.ndarray]
-    least_names: int = 0
+    least_names: int = 0  # that it can train with
 
 
 def _class_name(text):

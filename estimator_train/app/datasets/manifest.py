@@ -1,7 +1,5 @@
 """Images listed in a CSV file, one per row, with a class, several labels or a number."""
 
-from __future__ import annotations
-
 import collections
 import csv
 import dataclasses
@@ -14,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from estimator_train._engine.host.paths import as_path, file_finder, is_remote
+from estimator_train._engine.host.paths import StrPath, as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
-from estimator_train.app.datasets.part import InputFn, held_out
+from estimator_train.app.datasets.part import InputFn, Part, held_out
 from estimator_train.app.models import TASKS
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
@@ -45,6 +43,8 @@ class ManifestImages(ImageFiles):
     shape (n, 1). `weights`, float32 of shape (n,), are the training part's; None counts all examples alike.
     """
 
+    PER_EXAMPLE = (*ImageFiles.PER_EXAMPLE, "weights")
+
     labels: np.ndarray
     weights: np.ndarray | None = None
 
@@ -69,14 +69,7 @@ class ManifestImages(ImageFiles):
         variance = float(np.average((numbers - mean) ** 2, weights=self.weights))
         return mean, math.sqrt(variance) or 1.0  # a deviation of 0 would divide by 0
 
-    def take(self, rows: Sequence[int]) -> ManifestImages:
-        paths, keys = ([values[row] for row in rows] for values in (self.paths, self.keys))
-        weights = self.weights
-        if weights is not None:
-            weights = weights[rows]
-        return dataclasses.replace(self, paths=paths, keys=keys, labels=self.labels[rows], weights=weights)
-
-    def split(self, share: float) -> tuple[ManifestImages, ManifestImages]:
+    def split(self, share: float) -> tuple[Part, Part]:
         """Holds out images, which may be listed several times, with all of their rows."""
         groups, images = self.groups(), {}
         for rows in _by_image(self.paths).values():
@@ -99,25 +92,21 @@ class ManifestImages(ImageFiles):
         )
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> Dataset:
+def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification") -> Dataset:
     """Returns the dataset in a CSV file, given as `data_dir`.
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
     test, val, valid or validation: the first that occurs evaluates, the next one is for validation) and `weight` (the
     example's weight in the training loss); others are ignored. Without `split`, a fifth of the images of each class is
-    held out, with all of their rows, chosen by hashes of the paths.
+    held out, with all of their rows, chosen by hashes of the paths. The `task` is the meaning of `label`:
+    "classification" for a class name; "multilabel" for any number of labels separated by |; "regression" for a number.
 
-    Args:
-      task: the meaning of `label`: "classification" for a class name; "multilabel" for any number of labels separated
-        by |; "regression" for a number.
+        data = open_dataset("labels.csv", task="multilabel")
 
     Raises:
       FileNotFoundError: there is no such file.
       ValueError: `data_dir` is None, `task` is unknown, a column is missing, or rows are invalid, for example because
         their image does not exist. The message lists the first ten with their line numbers.
-
-    Example:
-      data = open_dataset("labels.csv", task="multilabel")
     """
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
@@ -141,20 +130,13 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
 
 
 def open_evaluation(
-    data_dir: str | os.PathLike[str],
-    class_names: Sequence[str],
-    *,
-    task: str = "classification",
-    image_size: tuple[int, int],
+    data_dir: StrPath, class_names: Sequence[str], *, task: str = "classification", image_size: tuple[int, int]
 ) -> Dataset:
     """Returns the dataset of the evaluation rows of a CSV file, or of all if it has no column `split`.
 
-    Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: as `open_dataset`, or its classes or labels differ from `class_names`, and the message names them.
+        data = open_evaluation("more.csv", ["cat", "dog"], image_size=(96, 96))
 
-    Example:
-      data = open_evaluation("more.csv", ["cat", "dog"], image_size=(96, 96))
+    Raises as `open_dataset`, or ValueError, which names the classes or labels that differ from `class_names`.
     """
     file, codec = os.fspath(data_dir), CODECS[task]
     rows = _read(file, codec)

@@ -1,26 +1,21 @@
 """Images in a NumPy file with the layout of Keras' mnist.npz."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
-import os
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.dataset import About, Dataset, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
-
 
 _SIDES = ("train", "test")
 _MOST_CLASSES = 100_000  # each has an output of the model
@@ -32,11 +27,10 @@ _MOST_TIMES = 1100  # by which deflate makes data smaller, at most
 class ImageArrays(Part):
     """Images in memory, of shape (n, height, width[, 1 or 3]), and class indices of shape (n,)."""
 
+    PER_EXAMPLE = ("images", "labels")
+
     images: np.ndarray
     labels: np.ndarray
-
-    def take(self, rows: Sequence[int]) -> ImageArrays:
-        return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         from estimator_train import input_fns
@@ -50,7 +44,7 @@ class ImageArrays(Part):
         return MappedBatches(batches, to_input)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in an npz file, given as `data_dir`.
 
     The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,
@@ -62,9 +56,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
         >>> open_dataset("tiny.npz").class_names
         ('0', '1')
 
-    Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: `data_dir` is None, or the file holds something else.
+    Raises FileNotFoundError, or ValueError for None or a file of something else.
     """
     if data_dir is None:
         raise ValueError(f"npz needs --data-dir, {ABOUT.source}")

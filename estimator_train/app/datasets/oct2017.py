@@ -1,9 +1,6 @@
 """The retinal OCT images of Kermany et al. 2018, from Kaggle's paultimothymooney/kermany2018."""
 
-from __future__ import annotations
-
 import logging
-import os
 import shutil
 import sys
 import zipfile
@@ -12,7 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from estimator_train._engine.host.file_lock import one_at_a_time
-from estimator_train._engine.host.paths import RemotePath, as_path, local
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, local
 from estimator_train.app.datasets import kaggle
 from estimator_train.app.datasets.archive import UnknownLayoutError, flaw_of, unpack
 from estimator_train.app.datasets.dataset import About, Dataset
@@ -31,7 +28,7 @@ _PUBLISHED = {
 _log = logging.getLogger(__name__)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None, *, split: str | None = None) -> Dataset:
     """Returns the dataset in `data_dir`, or in the user's cache, where it is downloaded on first use.
 
     It warns if image counts differ from the published ones, and about patients with images in both train and test.
@@ -41,10 +38,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
         a zip is extracted next to itself.
       split: "patient" evaluates on the training images of a fifth of the patients instead of the test images.
 
-    Raises:
-      ValueError: `data_dir` does not hold the dataset, or its zip file is damaged.
-      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
-      OSError: see `kaggle.download`.
+    Raises ValueError if `data_dir` does not hold the dataset, or its zip file is damaged; see `kaggle.download` and
+    `images.checked_directory`, too.
     """
     if split not in (None, "patient"):
         raise ValueError(f'split must be "patient" or None, got {split!r}')
@@ -68,7 +63,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     return data
 
 
-def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
+def download(data_dir: StrPath | None = None) -> Path:
     """Downloads the dataset into `data_dir`, or the user's cache for None, unless it is there; returns the directory.
 
     A lock lets one process download at a time, and an interrupted download is resumed. See `kaggle.download`.
@@ -82,7 +77,7 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
     return directory
 
 
-def is_here(data_dir: str | os.PathLike[str] | None = None) -> bool:
+def is_here(data_dir: StrPath | None = None) -> bool:
     """Returns whether the dataset is in the user's cache, or `data_dir` has no zip file that must be unpacked."""
     if data_dir is None:
         return _home().is_dir() and _tree(_home()) is not None
@@ -141,7 +136,6 @@ def _find(data_dir):
 
 
 def _unpacked(archive):
-    """Returns the tree extracted from a zip file, next to it."""
     directory = archive.with_suffix("")
     if not directory.exists():
         with _alone(archive.with_name(f".{archive.name}.lock")):

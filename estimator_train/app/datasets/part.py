@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -26,21 +26,20 @@ class UnknownLabelsError(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """Labelled images. A subclass defines `input_fn`, and `take` or the methods that call it; see `npz.ImageArrays`.
+    """Labelled images; a subclass defines `input_fn`, and `PER_EXAMPLE` or `limited` and `split`. See `ImageArrays`."""
 
-    Attributes:
-      class_names: the dataset's classes, in the order of their indices.
-      labels: the class index of each example; None if they are unknown until the data is read.
-      paths: the image file of each example, in order; empty if the examples are not files of their own.
-    """
+    PER_EXAMPLE: ClassVar[tuple[str, ...]]  # the attributes that have a value for each example, or None
 
-    class_names: tuple[str, ...] = ()
-    labels: Any = None  # a list or an array
-    paths: list[str] = dataclasses.field(default_factory=list)
+    class_names: tuple[str, ...] = ()  # in the order of their indices
+    labels: Any = None  # a list or an array of class indices; None if they are unknown until the data is read
+    paths: list[str] = dataclasses.field(default_factory=list)  # empty if the examples are not files of their own
+    number: int | None = None  # of the examples, where labels are unknown
 
     @property
     def count(self) -> int:
         """Number of examples."""
+        if self.number is not None:
+            return self.number
         return len(self.labels)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
@@ -52,7 +51,7 @@ class Part:
 
     def take(self, rows: Sequence[int]) -> Self:
         """Returns the part with some of its examples, by their sorted indices."""
-        raise NotImplementedError
+        return dataclasses.replace(self, **{name: _taken(getattr(self, name), rows) for name in self.PER_EXAMPLE})
 
     def names(self) -> Iterable[Hashable]:
         """Returns the names of the examples, which decide what `limited` and `split` choose, wherever the files are."""
@@ -61,8 +60,7 @@ class Part:
     def groups(self) -> list[Hashable]:
         """Returns the group of each example, such as its class; groups keep their proportions.
 
-        Raises:
-          UnknownLabelsError: the data has to be read first.
+        Raises UnknownLabelsError if the data has to be read first.
         """
         if self.labels is None:
             raise UnknownLabelsError
@@ -86,9 +84,7 @@ class Part:
     def split(self, share: float) -> tuple[Part, Part]:
         """Returns the part without a `share` of the examples of each group, at least one, and a part of these.
 
-        Raises:
-          ValueError: a group would have no examples left.
-          UnknownLabelsError: see `groups`.
+        Raises ValueError if a group would have no examples left, and UnknownLabelsError as `groups`.
         """
         return self.parted(held_out(self._rows_by_group(), share, self.class_names))
 
@@ -104,14 +100,21 @@ class Part:
         return rows
 
 
+def _taken(values, rows):
+    if values is None:
+        return None
+    if isinstance(values, list):
+        return [values[row] for row in rows]
+    return values[rows]
+
+
 def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_names: Sequence[str]) -> list[Any]:
     """Returns a `share` of the examples of each class, at least one, in order; see `stratified`.
 
         >>> held_out({0: {name: name for name in "abcd"}, 1: {name: name for name in "ef"}}, 0.3, ["cat", "dog"])
         ['b', 'e']
 
-    Raises:
-      ValueError: a class has no other example.
+    Raises ValueError if a class has no other example.
     """
     number = max(round(share * sum(map(len, examples.values()))), len(examples))
     chosen = stratified(examples, number, seed=0)
@@ -123,7 +126,7 @@ def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_name
 
 
 def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int) -> list[Any]:
-    """Returns at most `limit` examples, in order, chosen so that classes keep their proportions.
+    """Returns at most `limit` of the `examples`, {class: {name: example}}, in order; classes keep their proportions.
 
     Every class keeps at least one example. The choice depends on hashes of `seed` and the examples' names, not on where
     the files are, and a smaller limit chooses a subset of a larger one's examples.
@@ -132,11 +135,7 @@ def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int)
         >>> len(stratified(pets, 3, seed=0))
         3
 
-    Args:
-      examples: {class: {name: example}}.
-
-    Raises:
-      ValueError: `limit` is less than the number of classes.
+    Raises ValueError if `limit` is less than the number of classes.
     """
     if limit < len(examples):
         raise ValueError(f"limit {limit} is less than one example for each of the {len(examples)} classes")

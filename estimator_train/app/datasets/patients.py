@@ -1,7 +1,5 @@
 """Groups OCT images by patient, using their file names <CLASS>-<patient>-<number>.jpeg."""
 
-from __future__ import annotations
-
 import collections
 import hashlib
 import os
@@ -25,7 +23,7 @@ def patient_of(path: str) -> str:
 
 
 def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str]:
-    """Returns the set of patients with images in both lists.
+    """Returns the patients with images in both lists.
 
     >>> shared_patients(["CNV-732516-3.jpeg", "DME-15307-1.jpeg"], ["DRUSEN-732516-1.jpeg"])
     {'732516'}
@@ -40,8 +38,7 @@ def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
         >>> with_patients_for_validation(data, 0.1).validation_examples
         64
 
-    Raises:
-      ValueError: a class has too few patients.
+    Raises ValueError if a class has too few patients.
     """
     chosen = _held_out(data, share)
     rows = [row for row, path in enumerate(data.train.paths) if patient_of(path) in chosen]
@@ -56,14 +53,12 @@ def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
 def split_by_patient(data: Dataset) -> Dataset:
     """Returns a dataset that holds out some patients of the training images of `data` for evaluation.
 
-    They have about a fifth of the images of each class, and are chosen by hashes, so every call makes the same split.
+    They have about a fifth of the images of each class; see `with_patients_for_validation`. They are chosen by hashes,
+    so every call makes the same split.
 
         >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
         >>> data.train_examples, data.eval_examples
         (640, 160)
-
-    Raises:
-      ValueError: a class has too few patients.
     """
     return with_patients_for_validation(data, 1 / 5).to_choose_on()
 

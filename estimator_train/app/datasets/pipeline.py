@@ -1,7 +1,5 @@
 """Input pipelines from decoded images and class indices to the inputs of models."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -23,9 +21,8 @@ def as_model_input(
         >>> images.shape.as_list(), labels.shape.as_list()
         ([2, 32, 32, 3], [2, 3])
 
-    Args:
-      images: shape (…, height, width, 1 or 3), integers from 0 to their type's maximum or floats in [0, 1].
-      labels: class indices.
+    The shape of `images` is (…, height, width, 1 or 3). They are integers from 0 to their type's maximum, or floats in
+    [0, 1]. `labels` are class indices.
     """
     images = tf.image.convert_image_dtype(images, tf.float32)
     if images.shape[-1] == 1:
@@ -50,7 +47,7 @@ class MappedBatches:
         batches = self.input_fn(input_context)
         return batches.map(self.function, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
-    def starting_at(self, examples: int, seed: int) -> MappedBatches:
+    def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
         return dataclasses.replace(self, input_fn=self.input_fn.starting_at(examples, seed))
 
 
@@ -65,26 +62,16 @@ class ExampleBatches:
         >>> tens = ExampleBatches(lambda: tf.data.Dataset.range(4), lambda number: 10 * number, batch_size=2)
         >>> [batch.numpy().tolist() for batch in tens()]
         [[0, 10], [20, 30]]
-
-    Attributes:
-      examples: returns the dataset of one epoch.
-      load: maps an example to an element.
-      batch_size: examples per batch.
-      num_epochs: passes over the examples; None repeats forever.
-      shuffle: whether to shuffle each epoch differently.
-      seed: seed for shuffling; None draws one, from TensorFlow's global seed if that is set.
-      num_examples: number of examples; None uses the dataset's cardinality.
-      first: number of examples to skip at the beginning, over all epochs and input pipelines.
     """
 
-    examples: Callable[[], tf.data.Dataset]
-    load: Callable[..., Any]
+    examples: Callable[[], tf.data.Dataset]  # returns those of one epoch
+    load: Callable[..., Any]  # maps an example to an element
     batch_size: int
-    num_epochs: int | None = 1
-    shuffle: bool = False
-    seed: int | None = None
-    num_examples: int | None = None
-    first: int = 0
+    num_epochs: int | None = 1  # None repeats forever
+    shuffle: bool = False  # each epoch differently
+    seed: int | None = None  # for shuffling; None draws one, from TensorFlow's global seed if that is set
+    num_examples: int | None = None  # None: the dataset's cardinality
+    first: int = 0  # examples to skip at the beginning, over all epochs and input pipelines
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
@@ -107,5 +94,5 @@ class ExampleBatches:
         dataset = dataset.map(self.load, num_parallel_calls=tf.data.AUTOTUNE)
         return dataset.batch(self.batch_size).prefetch(tf.data.AUTOTUNE)
 
-    def starting_at(self, examples: int, seed: int) -> ExampleBatches:
+    def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)

@@ -1,7 +1,5 @@
 """Drawn retinal OCT images, the default dataset: they look and train like OCT2017, without a download."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping
@@ -14,7 +12,7 @@ import platformdirs
 from PIL import Image
 from tqdm import tqdm
 
-from estimator_train._engine.host.paths import local
+from estimator_train._engine.host.paths import StrPath, local
 from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.disk import whole_directory
 from estimator_train.app.datasets.images import image_files, open_directory
@@ -46,7 +44,7 @@ _NAMES = [name for name, _, _ in _LAYERS]
 _VITREOUS, _BEYOND = 32, 18
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None, *, seed: int = 0, draw: bool = True) -> Dataset:
     """Returns the dataset for `seed`, drawing it into `data_dir`, or the user's cache, if it is not there yet.
 
     Without `draw`, nothing is written; the dataset then lists the paths that the files will have.
@@ -67,11 +65,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 
     parts: dict[str, dict[str, list[str]]] = {split: {} for split in IMAGES_PER_CLASS}
     for path, class_name, _ in _drawings(directory, seed, IMAGES_PER_CLASS):
         parts[path.parts[-3]].setdefault(class_name, []).append(str(path))
-    train, test = (image_files(CLASS_NAMES, files) for files in parts.values())
+    train, test = (image_files(CLASS_NAMES, directory / split, files) for split, files in parts.items())
     return Dataset(**about, train=train, eval=test)
 
 
-def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
+def download(data_dir: StrPath | None = None, *, seed: int = 0) -> Path:
     """Draws the images for `seed` if they do not exist yet, see `open_dataset`, and returns their directory."""
     directory = local(data_dir or _home(seed))
     if _is_to_draw(directory):
@@ -84,9 +82,7 @@ def is_here() -> bool:
     return _home(0).is_dir()
 
 
-def draw_dataset(
-    directory: str | os.PathLike[str], *, seed: int = 0, images_per_class: Mapping[str, int] | None = None
-) -> None:
+def draw_dataset(directory: StrPath, *, seed: int = 0, images_per_class: Mapping[str, int] | None = None) -> None:
     """Draws `directory`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
     The directory appears only when it is complete; see `disk.whole_directory`.
@@ -95,10 +91,8 @@ def draw_dataset(
         >>> sorted(os.listdir("drawn/train"))
         ['CNV', 'DME', 'DRUSEN', 'NORMAL']
 
-    Args:
-      directory: a directory that does not exist yet or is empty.
-      seed: 0 or above.
-      images_per_class: {"train": number, "test": number}; None is `IMAGES_PER_CLASS`.
+    It must not exist yet, or be empty. `images_per_class` is {"train": number, "test": number}; None is
+    `IMAGES_PER_CLASS`.
     """
     if seed < 0:
         raise ValueError(f"seed must be 0 or above, got {seed}")
@@ -232,7 +226,6 @@ def _neovascularisation(rng, x, fovea, layers):
 
 
 def _exudates(rng, centre, width):
-    """Returns a few bright dots in the middle of the retina."""
     return [
         (centre + width * rng.uniform(-1, 1), "outer plexiform", rng.uniform(-1, 3), (2.5, 3), 190)
         for _ in range(rng.integers(0, 8))

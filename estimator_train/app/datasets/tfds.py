@@ -1,15 +1,13 @@
 """Any image classification dataset of TensorFlow Datasets, as tfds:NAME."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
 import importlib.util
-import os
 import sys
 from typing import Any
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -24,16 +22,12 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+    def open_dataset(self, data_dir: StrPath | None = None) -> Dataset:
         """Returns the dataset, downloading it into `data_dir` if necessary.
 
         It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there
-        is neither. If there are both, `validation` is for validation.
-
-        Raises:
-          ValueError: TensorFlow Datasets is not installed or has no such dataset, or the dataset's examples are not
-            images with one class each.
-          ConnectionError: the data could not be downloaded.
+        is neither. If there are both, `validation` is for validation. Raises ConnectionError if the data could not be
+        downloaded, and ValueError without TensorFlow Datasets, for an unknown name and for other kinds of examples.
         """
         info = _builder(self.name, data_dir).info
         keys = info.supervised_keys or ()
@@ -53,11 +47,11 @@ class Named:
         defaults = default_settings(*image.shape[:2])
         return Dataset(name=f"tfds:{self.name}", class_names=class_names, **defaults, **sides(parts))
 
-    def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
+    def download(self, data_dir: StrPath | None = None) -> str:
         """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
         return self._prepared(data_dir).data_dir
 
-    def is_here(self, data_dir: str | os.PathLike[str] | None = None) -> bool:
+    def is_here(self, data_dir: StrPath | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where TensorFlow Datasets keeps it."""
         if importlib.util.find_spec("tensorflow_datasets") is None:
             return False
@@ -85,7 +79,7 @@ class TfdsSplit(Part):
     def count(self) -> int:
         return self.builder.info.splits[self.name].num_examples
 
-    def split(self, share: float) -> tuple[TfdsSplit, TfdsSplit]:
+    def split(self, share: float) -> tuple[Part, Part]:
         """Holds out the last examples, in the order of the files, which is random but not stratified."""
         kept = self.count - max(1, round(share * self.count))
         whole, _, _ = self.name.partition("[")

@@ -1,14 +1,12 @@
 """TFRecord files of tf.Examples, with the feature names of TensorFlow's own image classification datasets."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
 import struct
 from typing import Any
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -20,11 +18,6 @@ class Records(Part):
     """Files whose tf.Examples have `image/encoded`, a JPEG or PNG, and `image/class/label`, a class index."""
 
     files: list[str]
-    number: int
-
-    @property
-    def count(self) -> int:
-        return self.number
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         import tensorflow as tf
@@ -46,18 +39,17 @@ class Records(Part):
             with tf.control_dependencies([tf.raw_ops.Assert(condition=(label >= 0) & (label < number), data=told)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
-        return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.number, **options)
+        return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.count, **options)
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     """Returns the dataset in the TFRecord files in `data_dir`: train* for training, test* or val* for evaluation.
 
     If there are both, val* are for validation. Each line of `labels.txt` names a class; an index in front, as in
     "0:cat", is ignored.
 
-    Raises:
-      FileNotFoundError: `data_dir`, its labels.txt or its TFRecord files are missing.
-      ValueError: `data_dir` is None, a file is not an uncompressed TFRecord file, or there are no records.
+    Raises FileNotFoundError without labels.txt or TFRecord files, and ValueError for files that are compressed,
+    truncated or empty.
     """
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")

@@ -1,7 +1,5 @@
 """The metrics of each class or label, which classification and multi-label classification share, and their table."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,11 +32,7 @@ def class_metrics(
         >>> class_metrics(["cat"], is_cat, is_predicted=is_cat, scores=np.array([[0.9], [0.2]]))["cat"].f1
         1.0
 
-    Args:
-      names: names of the classes.
-      is_class: whether an example belongs to a class, of shape (examples, classes).
-      is_predicted: whether it was predicted, of the same shape.
-      scores: the classes' probabilities, of the same shape.
+    All arrays have the shape (examples, classes); the scores are probabilities.
     """
     from sklearn import metrics  # takes a second
 

@@ -1,7 +1,5 @@
 """Computes the metrics of a classifier from true classes and predicted probabilities, and formats them as a table."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -62,8 +60,7 @@ class Classification:
 def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the labels and outputs of an evaluation in the form that `result` takes.
 
-    Raises:
-      ValueError: If they do not fit the classes; see `class_indices` and `class_probabilities`.
+    Raises ValueError if they do not fit the classes; see `class_indices` and `class_probabilities`.
     """
     return class_indices(labels, len(names)), class_probabilities(outputs, len(names))
 
@@ -75,10 +72,7 @@ def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Cla
         >>> metrics.accuracy, metrics.confusion_matrix
         (0.5, [[1, 0], [1, 0]])
 
-    Args:
-      names: names of the classes, in the order of their indices.
-      labels: class indices, of shape (examples,).
-      outputs: probabilities, of shape (examples, classes).
+    `labels` are class indices of shape (examples,), and `outputs` probabilities of shape (examples, classes).
     """
     from scipy import stats  # takes a second
     from sklearn import metrics
@@ -108,11 +102,8 @@ def class_indices(labels: np.ndarray, num_classes: int) -> np.ndarray:
         >>> class_indices(np.array([[0, 1], [1, 0]]), num_classes=2).tolist()
         [1, 0]
 
-    Args:
-      labels: one-hot of shape (examples, num_classes), or class indices of shape (examples,) or (examples, 1).
-
-    Raises:
-      ValueError: If the labels are neither.
+    Raises ValueError unless they are one-hot of shape (examples, num_classes), or class indices of shape (examples,) or
+    (examples, 1).
     """
     if labels.shape[1:] == (num_classes,):
         return labels.argmax(axis=1)
@@ -129,12 +120,8 @@ def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
         >>> class_probabilities(np.array([[0.25]]), num_classes=2).tolist()
         [[0.75, 0.25]]
 
-    Args:
-      outputs: probabilities of that shape; for two classes, also the sigmoid output of a single unit, which is the
-        probability of the second class, of shape (examples,) or (examples, 1).
-
-    Raises:
-      ValueError: If the outputs are not probabilities of these classes, or not finite.
+    For two classes, they may be the sigmoid output of a single unit, which is the probability of the second class, of
+    shape (examples,) or (examples, 1). Raises ValueError for others, and for numbers that are not finite.
     """
     outputs = finite(outputs)
     if num_classes == 2 and outputs.shape[1:] in [(), (1,)]:

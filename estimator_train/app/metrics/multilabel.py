@@ -1,7 +1,5 @@
 """Computes the metrics of multi-label classification, and formats them as a table."""
 
-from __future__ import annotations
-
 import dataclasses
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -45,8 +43,7 @@ class Multilabel:
 def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the labels and outputs of an evaluation in the form that `result` takes.
 
-    Raises:
-      ValueError: If the shapes differ, or the outputs are not probabilities or not finite.
+    Raises ValueError if the shapes differ, or the outputs are not probabilities or not finite.
     """
     outputs = finite(outputs)
     if labels.shape[1:] != (len(names),) or outputs.shape != labels.shape:
@@ -59,17 +56,13 @@ def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tu
 def result(
     names: Sequence[str], labels: np.ndarray, outputs: np.ndarray, thresholds: Mapping[str, float] | None = None
 ) -> Multilabel:
-    """Computes the metrics of a model that predicts the labels of probability 0.5 or more.
+    """Computes the metrics of a model that predicts the labels of a probability of 0.5, or of their threshold, or more.
 
         >>> metrics = result(["cat", "dog"], np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.2], [0.8, 0.4]]))
         >>> metrics.exact_match, metrics.labels["dog"].recall
         (0.5, 0.0)
 
-    Args:
-      names: names of the labels, in order.
-      labels: 0 or 1, of shape (examples, labels).
-      outputs: probabilities, of the same shape.
-      thresholds: the least probability of each label, in order, instead of 0.5.
+    `labels` are 0 or 1, and `outputs` probabilities, both of shape (examples, labels).
     """
     is_label, is_predicted = labels > 0.5, _is_predicted(outputs, thresholds)
     by_label = class_metrics(names, is_label, is_predicted, outputs)

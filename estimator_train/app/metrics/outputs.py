@@ -1,7 +1,5 @@
 """Brings the outputs of a model into the form that the metrics of every task take."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Computes the metrics of regression, and formats them as a line."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -37,8 +35,7 @@ class Regression:
 def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the labels and outputs of an evaluation in the form that `result` takes; there are no `names`.
 
-    Raises:
-      ValueError: If the shapes differ, or a prediction is not finite.
+    Raises ValueError if the shapes differ, or a prediction is not finite.
     """
     outputs = finite(outputs)
     if labels.shape[1:] != (1,) or outputs.shape != labels.shape:
@@ -47,16 +44,12 @@ def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tu
 
 
 def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Regression:
-    """Computes the metrics of a regression; there are no `names`.
+    """Computes the metrics of a regression from labels and predictions of shape (examples, 1); there are no `names`.
 
     R² is the share of the labels' variance that the predictions explain: 1 - sum (y - p)² / sum (y - mean y)².
 
         >>> result([], np.array([[1.0], [3.0]]), np.array([[1.0], [2.0]])).mean_absolute_error
         0.5
-
-    Args:
-      labels: numbers of shape (examples, 1).
-      outputs: the predictions, numbers of the same shape.
     """
     labels, errors = labels.astype(float), outputs.astype(float) - labels.astype(float)
     variance, squared_error = float(np.var(labels)), float(np.mean(errors**2))
@@ -69,12 +62,10 @@ def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Reg
 
 
 def table(result: Regression) -> str:
-    """Formats a `Regression` as a line for a terminal.
+    """Formats a `Regression` as a line for a terminal, with n/a for an undefined R².
 
-        >>> table(Regression(examples=4, mean_absolute_error=0.5, root_mean_squared_error=0.7071, r2=0.75))
-        'mean absolute error 0.5, root mean squared error 0.7071, R2 0.7500, of 4 examples'
-
-    An undefined R² is shown as n/a.
+    >>> table(Regression(examples=4, mean_absolute_error=0.5, root_mean_squared_error=0.7071, r2=0.75))
+    'mean absolute error 0.5, root mean squared error 0.7071, R2 0.7500, of 4 examples'
     """
     return (
         f"mean absolute error {result.mean_absolute_error:.4g}, root mean squared error "

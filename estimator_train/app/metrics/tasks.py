@@ -5,8 +5,6 @@ others take; `result`, the metrics; `table`, which formats them for a terminal; 
 label and output in readable form; and `worst`, the wrong examples. Thresholds are for several labels.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace

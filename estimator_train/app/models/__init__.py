@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
 from typing import TYPE_CHECKING
 
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.models.backbones import CLASSES, check_freeze
 from estimator_train.app.models.optimization import Optimization
 from estimator_train.app.models.phases import Phase, parse_phases
@@ -53,7 +53,7 @@ def build_model(
     *,
     image_size: tuple[int, int],
     num_classes: int,
-    weights: str | os.PathLike[str] | None = None,
+    weights: StrPath | None = None,
     freeze: str | int | None = None,
     dropout: float | None = None,
     task: str = "classification",

@@ -1,9 +1,8 @@
 """The backbones for classifiers: every model of `tf_keras.applications`, listed without importing TensorFlow."""
 
-from __future__ import annotations
-
-import os
 import re
+
+from estimator_train._engine.host.paths import StrPath
 
 _CLASSES = """
     VGG16 VGG19 MobileNetV2 MobileNet MobileNetV3Small MobileNetV3Large NASNetMobile NASNetLarge Xception
@@ -31,7 +30,7 @@ def _name_of(class_name):
 CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES.split()}  # keyed by our model names
 
 
-def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
+def default_freeze(name: str, weights: StrPath | None) -> str:
     """Returns the layers of the backbone `name` to freeze by default.
 
     With random weights, all layers are trained. VGG16's last block is fine-tuned, as in Kashif Rasul, "Multi-GPU
@@ -47,7 +46,7 @@ def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
     return "all"
 
 
-def check_freeze(name: str, weights: str | os.PathLike[str] | None, freeze: str | int | None) -> None:
+def check_freeze(name: str, weights: StrPath | None, freeze: str | int | None) -> None:
     """Raises ValueError if the model `name` has no backbone to freeze, or its backbone has random weights.
 
     >>> check_freeze("mobilenet_v2", "imagenet", "all")

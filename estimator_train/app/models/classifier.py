@@ -1,17 +1,15 @@
 """Classifiers made of a backbone of `tf_keras.applications`, its preprocessing and a new head."""
 
-from __future__ import annotations
-
 import difflib
-import os
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras import private_keras
-from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train._engine.host.paths import StrPath
+from estimator_train.app.models.backbones import CLASSES, default_freeze
+from estimator_train.app.models.compilation import compile_with
 from estimator_train.app.models.defaults import RATE_OF_BACKBONE, RATE_OF_HEAD
 from estimator_train.app.models.head import Head
 from estimator_train.app.models.weights import application
@@ -21,14 +19,13 @@ def build(
     name: str,
     image_size: tuple[int, int],
     head: Head,
-    weights: str | os.PathLike[str] | None = None,
+    weights: StrPath | None = None,
     freeze: str | int | None = None,
     *,
     load_weights: bool = True,
 ) -> keras.Model:
     """Returns the compiled classifier on the backbone `name`; see `models.build_model` for the arguments."""
     weights = weights or "imagenet"
-    check_freeze(name, weights, freeze)
     build_base = getattr(keras.applications, CLASSES[name])
     base = application(build_base, image_size, weights if load_weights else "none")
     images = keras.Input((*image_size, 3))
@@ -49,11 +46,8 @@ def build(
 def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and recompiles it.
 
-    Args:
-      freeze: "all", "none", the number of layers to freeze, or the name of the last layer to freeze.
-
-    Raises:
-      ValueError: the backbone has no such layer, or fewer layers.
+    `freeze` is "all", "none", the number of layers to freeze, or the name of the last one. Raises ValueError if the
+    backbone has no such layer, or fewer layers.
     """
     (base,) = (layer for layer in model.layers if isinstance(layer, keras.Model))
     count = _number_frozen(base, str(freeze))
@@ -61,7 +55,7 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     for layer in base.layers[:count]:
         layer.trainable = False
     rate = RATE_OF_BACKBONE if base.trainable_weights else RATE_OF_HEAD
-    model.compile(**private_keras.compile_arguments(model) | {"optimizer": keras.optimizers.Adam(rate)})
+    compile_with(model, keras.optimizers.Adam(rate))
 
 
 def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:

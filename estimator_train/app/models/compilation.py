@@ -1,7 +1,5 @@
 """Recompiles a model with the optimizer, the learning rates and the loss of an `Optimization`."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 
@@ -55,13 +53,17 @@ def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, 
         >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=4)
         >>> compile_with_rising_rate(model, 1e-6, 1.0, steps=100)
 
-    Raises:
-      ValueError: the model cannot be recompiled like this, see `recompile`.
+    Raises ValueError for models that `recompile` does not take.
     """
-    arguments, its_keras = _compiled(model), _keras_of(model)
+    its_keras = _keras_of(model)
     rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)
     config = _config(its_keras, model.optimizer) | {"learning_rate": rising}
-    model.compile(**arguments | {"optimizer": type(model.optimizer).from_config(config)})
+    compile_with(model, type(model.optimizer).from_config(config))
+
+
+def compile_with(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    """Recompiles `model` with another optimizer; for the errors, see `recompile`."""
+    model.compile(**_compiled(model) | {"optimizer": optimizer})
 
 
 def _keras_of(model):
@@ -95,8 +97,7 @@ def _optimizer(keras, model, optimization, steps, first_step):
     config = _config(keras, optimizer)
     rate = _learning_rate(keras, config["learning_rate"], optimization, steps)
     if first_step and isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-        _, later = _schedules(keras)
-        rate = later(rate, first_step)
+        rate = _beginning(keras)(rate, first_step=first_step)
     config["learning_rate"] = rate
     if optimization.momentum is not None:
         if "momentum" not in config:
@@ -136,19 +137,31 @@ def _scheduled(keras, rate, optimization, steps):
         falling = schedules.PiecewiseConstantDecay([steps // 2, 3 * steps // 4], [rate, rate / 10, rate / 100])
         if not warmup:
             return falling
-        linear_warmup, _ = _schedules(keras)
-        return linear_warmup(falling, warmup)
+        return _beginning(keras)(falling, warmup_steps=warmup)
     if not warmup:
         return rate
     return schedules.PolynomialDecay(0.0, warmup, rate)
 
 
 @functools.cache
-def _schedules(keras):
-    """Returns the classes LinearWarmup and Later for this version of Keras; both have a base class of their own."""
+def _beginning(keras):
+    """Returns the class of schedules that change how another begins, for this version of Keras, whose base it has."""
 
-    class OfSchedule(keras.optimizers.schedules.LearningRateSchedule):
-        """Changes another `schedule`."""
+    @keras.saving.register_keras_serializable("estimator_train")
+    class Beginning(keras.optimizers.schedules.LearningRateSchedule):
+        """The rates of `schedule` from `first_step` on, scaled to rise linearly from 0 during the `warmup_steps`."""
+
+        def __init__(self, schedule, first_step=0, warmup_steps=0):
+            self.schedule = schedule
+            self.first_step = first_step
+            self.warmup_steps = warmup_steps
+
+        def __call__(self, step):
+            step = tf.maximum(tf.cast(step, tf.int64) - self.first_step, 0)
+            if not self.warmup_steps:
+                return self.schedule(step)
+            risen = tf.cast(step, tf.float32) / self.warmup_steps
+            return self.schedule(step) * tf.minimum(risen, 1.0)
 
         def get_config(self):
             return {**vars(self), "schedule": keras.optimizers.schedules.serialize(self.schedule)}
@@ -157,30 +170,7 @@ def _schedules(keras):
         def from_config(cls, config):
             return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
 
-    @keras.saving.register_keras_serializable("estimator_train")
-    class LinearWarmup(OfSchedule):
-        """The rates of `schedule`, scaled to rise linearly from 0 during the first `warmup_steps`."""
-
-        def __init__(self, schedule, warmup_steps):
-            self.schedule = schedule
-            self.warmup_steps = warmup_steps
-
-        def __call__(self, step):
-            risen = tf.cast(step, tf.float32) / self.warmup_steps
-            return self.schedule(step) * tf.minimum(risen, 1.0)
-
-    @keras.saving.register_keras_serializable("estimator_train")
-    class Later(OfSchedule):
-        """The rates of `schedule`, which is at its first step at `first_step`."""
-
-        def __init__(self, schedule, first_step):
-            self.schedule = schedule
-            self.first_step = first_step
-
-        def __call__(self, step):
-            return self.schedule(tf.maximum(tf.cast(step, tf.int64) - self.first_step, 0))
-
-    return LinearWarmup, Later
+    return Beginning
 
 
 def _smoothed(keras, loss, label_smoothing):

@@ -1,7 +1,5 @@
 """The optimizer, the learning rate and the frozen layers that a model has by default, known without TensorFlow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

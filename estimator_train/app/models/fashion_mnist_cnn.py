@@ -3,8 +3,6 @@
 Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
 
-from __future__ import annotations
-
 import tf_keras as keras
 
 from estimator_train.app.models.defaults import RATE_OF_FASHION_MNIST_CNN

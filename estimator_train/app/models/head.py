@@ -1,7 +1,5 @@
 """Heads of image models: the last layer, the loss and the metrics of a task."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -9,9 +7,7 @@ import tf_keras as keras
 
 
 class _Output(NamedTuple):
-    """The last layer's name, the activation, the loss and the metric of a task, the last three as Keras names them."""
-
-    name: str
+    name: str  # of the last layer
     activation: str | None
     loss: str
     metric: str

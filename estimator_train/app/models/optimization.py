@@ -1,7 +1,5 @@
 """Optimization: settings of the optimizer, the learning rate and the loss for training a compiled model."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

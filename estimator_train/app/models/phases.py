@@ -1,7 +1,5 @@
 """Parses the phases of fine-tuning, such as training only the head first and then all layers."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -9,17 +7,11 @@ _FORM = "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5"
 
 
 class Phase(NamedTuple):
-    """A phase of fine-tuning.
+    """A phase of fine-tuning."""
 
-    Attributes:
-      freeze: layers to freeze, see `models.build_model`.
-      epochs: passes over the data.
-      learning_rate: None uses the model's default for these frozen layers.
-    """
-
-    freeze: str
+    freeze: str  # layers, see `models.build_model`
     epochs: int
-    learning_rate: float | None = None
+    learning_rate: float | None = None  # None: the model's default for these frozen layers
 
 
 def parse_phases(text: str) -> tuple[Phase, ...]:
@@ -29,8 +21,7 @@ def parse_phases(text: str) -> tuple[Phase, ...]:
         >>> [phase.epochs for phase in phases]
         [2, 5]
 
-    Raises:
-      ValueError: a phase lacks `freeze` or `epochs`, or has an unknown, duplicate or invalid value.
+    Raises ValueError if a phase lacks `freeze` or `epochs`, or has an unknown, duplicate or invalid value.
     """
     parts = [part.split() for part in text.split(";")]
     if parts and not parts[-1]:  # a semicolon at the end

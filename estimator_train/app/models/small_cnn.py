@@ -1,7 +1,5 @@
 """A small convolutional network that learns synthetic_oct on a CPU in about a minute."""
 
-from __future__ import annotations
-
 import tf_keras as keras
 
 from estimator_train.app.models.defaults import RATE_OF_SMALL_CNN

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
+
+from estimator_train._engine.host.paths import StrPath
 
 if TYPE_CHECKING:
     import tf_keras as keras
@@ -16,7 +17,7 @@ _IMAGENET_DEVIATIONS = (0.229, 0.224, 0.225)  # standard deviations of red, gree
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def is_file(weights: str | os.PathLike[str] | None) -> TypeGuard[str | os.PathLike[str]]:
+def is_file(weights: StrPath | None) -> TypeGuard[StrPath]:
     """Returns whether `weights` is a file, not "imagenet", "none" or None.
 
     >>> is_file("vgg16.h5"), is_file("imagenet")
@@ -25,7 +26,7 @@ def is_file(weights: str | os.PathLike[str] | None) -> TypeGuard[str | os.PathLi
     return weights not in (None, "none", "imagenet")
 
 
-def check_weights(weights: str | os.PathLike[str] | None) -> None:
+def check_weights(weights: StrPath | None) -> None:
     """Raises FileNotFoundError or ValueError if `weights` is a file that does not exist or is not HDF5.
 
     >>> check_weights("imagenet")
@@ -40,7 +41,7 @@ def check_weights(weights: str | os.PathLike[str] | None) -> None:
             raise ValueError(f"weights file {path} is not HDF5")
 
 
-def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
+def load_file(model: keras.Model, weights: StrPath) -> None:
     """Loads a weights file into a Keras `model`; raises ValueError if it does not fit.
 
     >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=2)
@@ -78,9 +79,7 @@ def _check_contents(weights):
         file.visititems(check)
 
 
-def application(
-    build: Callable[..., keras.Model], image_size: tuple[int, int], weights: str | os.PathLike[str]
-) -> keras.Model:
+def application(build: Callable[..., keras.Model], image_size: tuple[int, int], weights: StrPath) -> keras.Model:
     """Returns the convolutional base built by `build`, a function of `tf_keras.applications`, with `weights` loaded."""
     base = _built(build, image_size, "imagenet" if weights == "imagenet" else None)
     if is_file(weights):

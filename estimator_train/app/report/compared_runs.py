@@ -1,7 +1,5 @@
 """Reads runs from their directories to compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from estimator_train.app.models.defaults import with_defaults
@@ -11,11 +9,7 @@ from estimator_train.app.runs.stored_run import StoredRun
 
 
 def read_runs(model_dirs: Iterable[str]) -> list[Run]:
-    """Returns the runs in directories, under these names.
-
-    Raises:
-      ValueError: a directory has no readable run.json.
-    """
+    """Returns the runs in directories, under these names; raises ValueError without a readable run.json."""
     return [read_run(StoredRun(model_dir)) for model_dir in model_dirs]
 
 

@@ -1,7 +1,5 @@
 """Compares runs: their settings, metrics, and the examples that one run gets right and another wrong."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

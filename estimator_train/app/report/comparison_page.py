@@ -1,13 +1,11 @@
 """Writes the page that compares runs: one HTML file with curves, metrics and examples with different outcomes."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable, Sequence
 
 from PIL import Image
 
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.report import comparison, plots
 from estimator_train.app.report.comparison import Run
 from estimator_train.app.report.page import Figure, template
@@ -17,7 +15,7 @@ _SHOWN = 200  # examples per list
 
 
 def write_comparison(
-    path: str | os.PathLike[str], runs: Sequence[Run], read_image: Callable[[str], Image.Image | None] | None = None
+    path: StrPath, runs: Sequence[Run], read_image: Callable[[str], Image.Image | None] | None = None
 ) -> str:
     """Writes the page that compares `runs` to `path`, and returns the path.
 
@@ -25,8 +23,7 @@ def write_comparison(
     >>> write_comparison("comparison.html", runs)
     'comparison.html'
 
-    Args:
-      read_image: returns the image of an example, by the name it has in `Run.predictions`, or None.
+    `read_image` returns the image of an example, by the name it has in `Run.predictions`, or None.
     """
     page = template("comparison.html").render(
         names=[run.name for run in runs],

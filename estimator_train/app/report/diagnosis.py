@@ -1,7 +1,5 @@
 """Diagnoses what limits a training (input, steps or evaluations), how fast each could be, and what to change."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Grad-CAM: shows which parts of an image a classifier takes as evidence for a class."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
@@ -23,11 +21,7 @@ def grad_cam(model: keras.Model, images: np.ndarray, classes: np.ndarray) -> np.
       images: the model's input, of shape (examples, height, width, channels).
       classes: class indices, of shape (examples,).
 
-    Returns:
-      Floats of shape (examples, height, width).
-
-    Raises:
-      ValueError: If the model is of another kind, or has no such feature map.
+    Returns floats of shape (examples, height, width). Raises ValueError for models without such a feature map.
     """
     if not isinstance(model, keras.Model) or not is_functional(model):
         raise ValueError(f"{model.name} is not a functional or Sequential model of tf_keras")

@@ -1,30 +1,24 @@
 """Learning-rate range test: records the loss while the rate rises, plots it and suggests a rate."""
 
-from __future__ import annotations
-
 import contextlib
-import io
 import math
-import os
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
-from matplotlib.figure import Figure
+import tf_keras as keras
 
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import StrPath
 from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
 from estimator_train.app.models.optimization import TESTED_RATES
-from estimator_train.app.report.plots import EVALUATION, FAINT, TRAINING
+from estimator_train.app.report import plots
 from estimator_train.hooks import SessionRunHook
 from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.run_config import RunConfig
-
-if TYPE_CHECKING:
-    import tf_keras as keras
 
 v1 = tf.compat.v1
 
@@ -56,11 +50,8 @@ def find_learning_rate(
 
     Suggests a tenth of the rate at which the moving average of the loss was lowest. The trained copy is discarded.
 
-    ::
-
         test = find_learning_rate(model, train_input_fn)
         plot(test, "learning_rate.png")
-        print(test.suggestion)
 
     Source: Smith, "Cyclical Learning Rates for Training Neural Networks" (2015).
 
@@ -117,27 +108,6 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
             run_context.request_stop()
 
 
-def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
+def plot(test: RangeTest, path: StrPath) -> None:
     """Writes a PNG of loss over learning rate, with the moving average, where it was lowest, and the suggestion."""
-    figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
-    axes = figure.subplots()
-    axes.plot(test.rates, test.losses, color=TRAINING, alpha=0.35)
-    axes.plot(test.rates, test.averages, color=TRAINING, label="average of the loss")
-    best = test.averages.index(min(test.averages))
-    axes.scatter(
-        test.rates[best],
-        test.averages[best],
-        color=EVALUATION,
-        label=f"lowest at {test.rates[best]:.1e}",
-        zorder=3,
-    )
-    axes.axvline(test.suggestion, color=EVALUATION, linestyle=":", label=f"suggestion {test.suggestion:.1e}")
-    low, first = min(test.losses), test.averages[0]
-    top = first + abs(first) / 2  # losses that diverge would flatten the curve
-    axes.set(xlabel="learning rate", ylabel="loss", xscale="log", ylim=(low - (top - low) / 20, top))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=FAINT, linewidth=0.6)
-    axes.legend(frameon=False)
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    write_whole(path, file.getvalue())
+    write_whole(path, plots.range_test(test))

@@ -1,14 +1,11 @@
 """Writes the report of a run: one self-contained HTML file, and its plots as PNG files."""
 
-from __future__ import annotations
-
 import base64
 import collections
 import functools
 import html
 import io
 import math
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.report import plots
 from estimator_train.app.runs.evaluations import curve_of
@@ -57,7 +54,7 @@ class ReportPath(str):
 
 
 def write_report(
-    model_dir: str | os.PathLike[str],
+    model_dir: StrPath,
     mistakes: Sequence[Mistake] | None = None,
     numbers: tuple[np.ndarray, np.ndarray] | None = None,
     *,
@@ -67,14 +64,10 @@ def write_report(
 ) -> ReportPath:
     """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
-    Everything else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the event
-    files. Metrics are those of the training's result. The report says what the run lacks. A damaged timing.json and
-    damaged lines of evaluations.jsonl are skipped with a warning. A run that was trained in Python, not by the command,
-    has no settings, and its evaluations are read from event files.
+    Everything else is that of the `StoredRun`, whose errors it raises; metrics are those of the training's result. The
+    report says what the run lacks. As the last line of a notebook's cell, the call shows the report below the cell.
 
         path = write_report("runs/oct2017")
-
-    As the last line of a notebook's cell, the call shows the report below the cell.
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, worst first; None if they cannot be shown.
@@ -82,9 +75,6 @@ def write_report(
       note: a sentence about the mistakes.
       last: an entry of evaluations.jsonl to show instead of the training's result.
       augmented: images as training changes them.
-
-    Raises:
-      ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
     run = StoredRun(model_dir)
     last = last or run.result
@@ -123,7 +113,6 @@ def _with_defaults(run):
 
 
 def _title(settings, last):
-    """Returns the data, the model and the main result of a run, as far as they are known."""
     parts = []
     if settings.get("model"):
         source = settings.get("dataset") or settings.get("input_fn")
@@ -146,7 +135,6 @@ class Figure(NamedTuple):
 
 
 def _figures(run, classes, numbers):
-    """Returns {section of the page: its figures}."""
     training = _by_name(run.summaries)
     return {
         "metrics": _metrics(run),

@@ -1,7 +1,5 @@
 """Draws the plots of a report; each function returns a PNG file as bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools
@@ -67,6 +65,24 @@ def learning_rate(rates):
         axes = _over_steps(figure.subplots(), "learning rate")
         _plot(axes, rates, TRAINING)
         _scale(axes, list(rates.values()))
+        return _png(figure)
+
+
+def range_test(test):
+    """Plots the loss over the learning rates of a `RangeTest`, with its average, the lowest one and the suggestion."""
+    best = test.averages.index(min(test.averages))
+    low, first = min(test.losses), test.averages[0]
+    top = first + abs(first) / 2  # losses that diverge would flatten the curve
+    with _figure(height=3.2) as figure:
+        axes = figure.subplots()
+        axes.plot(test.rates, test.losses, color=TRAINING, alpha=0.35)
+        axes.plot(test.rates, test.averages, color=TRAINING, label="average of the loss")
+        lowest = f"lowest at {test.rates[best]:.1e}"
+        axes.scatter(test.rates[best], test.averages[best], color=EVALUATION, label=lowest, zorder=3)
+        axes.axvline(test.suggestion, color=EVALUATION, linestyle=":", label=f"suggestion {test.suggestion:.1e}")
+        axes.set(xlabel="learning rate", ylabel="loss", xscale="log", ylim=(low - (top - low) / 20, top))
+        _plain(axes)
+        axes.legend(frameon=False)
         return _png(figure)
 
 

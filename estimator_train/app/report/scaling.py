@@ -1,15 +1,13 @@
 """Shows how training scales with the number of replicas, as a table and a plot of `TimingHook`'s measurements."""
 
-from __future__ import annotations
-
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tabulate
 
 from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.report import plots
 
 _COLUMNS = {
@@ -32,15 +30,10 @@ def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None
         >>> scaling(timings)[1]["speed_up"], scaling(timings)[1]["efficiency"]
         (1.5, 0.75)
 
-    Args:
-      timings: {replicas: `TimingHook.summary()`}, with the same batch size per replica.
-      train_examples: number of examples in an epoch. With None, for endless data, `steps_per_epoch` and `epoch_seconds`
-        are None.
-
-    Returns:
-      A list of dicts. `replicas`, `steps_per_epoch`, `step_ms`, `epoch_seconds`, `examples_per_second` and
-      `input_wait_share` are over all replicas. `speed_up` is relative to the first dict; `efficiency` is the speed-up
-      divided by the ratio of replicas.
+    The `timings` are {replicas: `TimingHook.summary()`}, with the same batch size per replica. In the dicts returned,
+    `replicas`, `steps_per_epoch`, `step_ms`, `epoch_seconds`, `examples_per_second` and `input_wait_share` are over all
+    replicas; `steps_per_epoch` and `epoch_seconds` are None without `train_examples`, the number of examples in an
+    epoch. `speed_up` is relative to the first dict; `efficiency` is the speed-up divided by the ratio of replicas.
     """
     rows = []
     for replicas, timing in timings.items():
@@ -76,11 +69,8 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
     """Returns a sentence on what keeps the last row from scaling ideally, relative to the first.
 
     Ideally a step takes equally long on any number of replicas. If more than half of the additional time is spent
-    waiting for input, the sentence blames the input.
-
-    Args:
-      rows: two or more dicts of `scaling`.
-      cores: number of cores of the CPU that all replicas share; None if each replica has its own device.
+    waiting for input, the sentence blames the input. `cores` is the number of cores of the CPU that all replicas share;
+    None if each replica has its own device.
     """
     first, last = rows[0], rows[-1]
     longer = last["step_ms"] - first["step_ms"]
@@ -98,7 +88,7 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
     )
 
 
-def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+def plot(rows: Sequence[Mapping[str, Any]], path: StrPath) -> None:
     """Writes a PNG of throughput and time over the number of replicas, with the ideal line."""
     write_whole(path, plots.scaling(rows))
 

@@ -1,7 +1,5 @@
 """Comma-separated values in which no name is a formula to a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The evaluations of a run, kept in its directory as JSON lines."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json
@@ -15,7 +13,7 @@ import tensorflow as tf
 
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.files import no_link, write_whole
-from estimator_train._engine.host.paths import RemotePath, as_path
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
 from estimator_train.app.metrics import tasks
 from estimator_train.app.metrics.class_metrics import ClassMetrics
 from estimator_train.app.metrics.classification import Classification
@@ -39,7 +37,7 @@ log = tf.get_logger()
 
 
 def append(
-    model_dir: str | os.PathLike[str],
+    model_dir: StrPath,
     checkpoint: str,
     metrics: Mapping[str, Any],
     result: tasks.Result | None = None,
@@ -68,9 +66,7 @@ def entry_of(
     result, classification, multilabel or regression; name and images, if given. Non-finite numbers become null.
 
     Args:
-      checkpoint: path prefix.
       metrics: dict returned by `Estimator.evaluate`.
-      result: a `metrics.tasks.Result`, or None.
       name: None for a point of the training's curves, "final" for its result, "afterwards" for an evaluation of a
         finished run; event files have the same names.
       images: "validation", or where the images are, if they are not the run's own evaluation images.
@@ -87,7 +83,7 @@ def entry_of(
     return entry
 
 
-def read(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read(model_dir: StrPath) -> list[dict[str, Any]]:
     """Returns the entries of evaluations.jsonl in `model_dir`; malformed lines are skipped, with one warning.
 
     If a process was killed, its last line may be incomplete. Without the file, which the command writes, they are the
@@ -95,13 +91,18 @@ def read(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """
     path = as_path(model_dir, NAME)
     if not path.is_file():
-        by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
+        by_step = scalars_in(as_path(model_dir, "eval"))
         return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
     entries = list(map(_entry, path.read_bytes().splitlines()))
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
     if bad:
         log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(entries), bad)
     return [entry for entry in entries if entry is not None]
+
+
+def scalars_in(directory: StrPath) -> dict[int, dict[str, float]]:
+    """Returns the scalars in the event files of a directory, by global steps and names."""
+    return read_eval_metrics(f"{os.fspath(directory)}/events.out.tfevents.*")
 
 
 def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -162,35 +163,21 @@ def _entry(line):
     entry = parsed(line)
     if not has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    if not all(_is_result(entry[task], *form) for task, form in _RESULTS.items() if task in entry):
+    try:
+        results = {task: _result(entry[task], *form) for task, form in _RESULTS.items() if task in entry}
+    except (TypeError, AttributeError):
         return None
-    if "classification" in entry:
-        entry["classification"] = _complete(entry["classification"])
-    return entry
+    return entry | results
 
 
-def _complete(classification):
-    """Adds None for fields that the version which logged the `Classification` did not have."""
-    _, optional = _fields(Classification)
-    _, class_optional = _fields(ClassMetrics)
-    classes = {name: dict.fromkeys(class_optional) | each for name, each in classification["classes"].items()}
-    return dict.fromkeys(optional) | classification | {"classes": classes}
+def _result(value, kind, types):
+    """Returns a stored result with None for what the version which logged it did not have.
 
-
-def _is_result(value, kind, types):
-    """Returns whether `value` is of that kind; earlier versions did not log fields that have a default."""
-    if not (has(value, examples=int, **types) and _has_fields(value, kind)):
-        return False
-    by_class = value.get("classes", {}) | value.get("labels", {})
-    return all(_has_fields(each, ClassMetrics) for each in by_class.values())
-
-
-def _has_fields(value, kind):
-    names, optional = _fields(kind)
-    return isinstance(value, dict) and names - optional <= value.keys() <= names
-
-
-def _fields(kind):
-    """Returns the names of a dataclass' fields, and the names of the fields with a default."""
-    fields = dataclasses.fields(kind)
-    return {field.name for field in fields}, {field.name for field in fields if field.default is None}
+    Raises TypeError or AttributeError if it is of another kind, or lacks what all versions have.
+    """
+    if not has(value, examples=int, **types):
+        raise TypeError(f"not a {kind.__name__}: {value!r}")
+    by_class = {}
+    for part in value.keys() & {"classes", "labels"}:
+        by_class[part] = {name: ClassMetrics(**each) for name, each in value[part].items()}
+    return dataclasses.asdict(kind(**value | by_class))

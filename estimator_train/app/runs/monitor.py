@@ -57,8 +57,7 @@ class Monitor(NamedTuple):
     def named(cls, text: str) -> Monitor:
         """Returns the monitor that METRIC:min, METRIC:max or METRIC names; METRIC alone gets its usual direction.
 
-        Raises:
-          ValueError: it has another direction, or no usual one.
+        Raises ValueError if it has another direction, or no usual one.
         """
         text = text.removeprefix("val_")  # Keras' prefix of validation metrics
         metric, colon, direction = text.rpartition(":")
@@ -83,14 +82,7 @@ class Monitor(NamedTuple):
             raise ValueError(f"--monitor {self.metric}: there is no such metric; give one of {', '.join(names)}")
 
     def check(self, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
-        """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.
-
-        Args:
-          best_checkpoint: path prefix, or None.
-
-        Raises:
-          ValueError: the metric needs classes and the run has none, or the best checkpoint's saved results lack it.
-        """
+        """Raises ValueError if the metric needs classes and there are none, or the best checkpoint so far lacks it."""
         if self.metric in _OF_CLASSES and not class_names:
             raise ValueError(f"--monitor {self.metric} is computed from classes, and this run has none")
         if best_checkpoint is None:

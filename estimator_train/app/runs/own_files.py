@@ -1,7 +1,5 @@
 """The files and directories that a run writes in its directory, which may be somebody else's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -23,11 +21,7 @@ _DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export")
 
 
 def obstacle_in(directory: Path | RemotePath) -> str | None:
-    """Returns what keeps a run from writing its files and directories in `directory`, and the remedy; None if nothing.
-
-    Raises:
-      OSError: the directory cannot be looked into.
-    """
+    """Returns what keeps a run from writing its files in `directory`, and the remedy; None if nothing does."""
     for path in [*(directory / name for name in _FILES), *directory.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
             return f"{path} is not a file, but a run keeps a file of that name; move it elsewhere"

@@ -1,7 +1,5 @@
 """Looks into JSON that a run, a killed process or somebody else may have written."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

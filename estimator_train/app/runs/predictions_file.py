@@ -1,7 +1,5 @@
 """predictions.csv in the directory of a run: how the last evaluation classified each example, for `compare`."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Iterable, Mapping
@@ -11,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimator_train._engine.host.files import printable, write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.metrics import tasks
 from estimator_train.app.runs import csv_text
 
@@ -32,18 +30,11 @@ class Prediction(NamedTuple):
 
 
 def write(
-    model_dir: str | os.PathLike[str],
-    data: Any,
-    class_names: tuple[str, ...],
-    labels: np.ndarray,
-    probabilities: np.ndarray,
+    model_dir: StrPath, data: Any, class_names: tuple[str, ...], labels: np.ndarray, probabilities: np.ndarray
 ) -> None:
-    """Replaces the predictions of the run in `model_dir`.
+    """Replaces the predictions of the run in `model_dir`, those for the evaluation examples of the dataset `data`.
 
-    Args:
-      data: the dataset that was evaluated.
-      labels: class indices, of shape (examples,).
-      probabilities: of shape (examples, classes).
+    `labels` are class indices of shape (examples,), and `probabilities` of shape (examples, classes).
     """
     names = image_names(data) or map(str, range(len(labels)))
     examples = zip(names, labels, probabilities.argmax(axis=1), probabilities.max(axis=1), strict=True)
@@ -60,14 +51,10 @@ def write_all(
     outputs: np.ndarray,
     thresholds: Mapping[str, float] | None = None,
 ) -> None:
-    """Writes the true and the predicted value of each example to `file`, with every probability or number.
+    """Writes the true and the predicted value of each example of an evaluation to `file`, with every probability.
 
-    The file is written completely or not at all.
-
-    Args:
-      columns: names of the classes or labels.
-      data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
-      thresholds: the least probability of each label, instead of 0.5.
+    The file is written completely or not at all. `columns` are the names of the classes or labels, `data` is the
+    dataset, or None for an input_fn, and `thresholds` are the least probability of each label, instead of 0.5.
     """
     module = tasks.named(task, thresholds)
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
@@ -82,7 +69,7 @@ def write_all(
     write_whole(file, csv_text.text_of(rows))
 
 
-def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
+def read(model_dir: StrPath) -> dict[str, Prediction] | None:
     """Returns {example name: prediction} of the run in `model_dir`, or None if it has no readable predictions.csv."""
     try:
         header, *rows = csv_text.rows_of(as_path(model_dir, NAME).read_text(encoding="utf-8"))

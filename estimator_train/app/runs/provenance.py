@@ -32,7 +32,6 @@ def provenance(strategy):
 
 
 def _devices(strategy):
-    """Returns the devices of the replicas, with the model of each GPU."""
     gpus = tf.config.get_visible_devices("GPU")
     names = ["/device:CPU:0"]
     if strategy:

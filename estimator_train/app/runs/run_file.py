@@ -1,7 +1,5 @@
 """Reads and writes run.json, and finds the checkpoints of a run, without TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -11,27 +9,26 @@ from typing import Any
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
-from estimator_train._engine.host.paths import RemotePath, as_path
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
 from estimator_train.app.runs.parsed_json import parsed
 
 
-def path_in(model_dir: str | os.PathLike[str]) -> Path | RemotePath:
+def path_in(model_dir: StrPath) -> Path | RemotePath:
     """Returns the path of run.json in a directory."""
     return as_path(model_dir, "run.json")
 
 
-def save(model_dir: str | os.PathLike[str], settings: Mapping[str, Any], **about: Any) -> None:
+def save(model_dir: StrPath, settings: Mapping[str, Any], **about: Any) -> None:
     """Writes run.json in `model_dir` atomically: the settings and other facts about the run."""
     path = path_in(model_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read(path: StrPath) -> dict[str, Any]:
     """Returns the content of run.json at `path`, whose settings and training are dicts; all else may be anything.
 
-    Raises:
-      ValueError: it cannot be read, or is something else.
+    Raises ValueError if it cannot be read, or is something else.
     """
     path = as_path(path)
     try:
@@ -47,7 +44,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     return about
 
 
-def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
+def newest_checkpoint(model_dir: StrPath) -> str | None:
     """Returns the name of the newest checkpoint in `model_dir`, or None; TensorFlow checks later that it is intact."""
     directory = as_path(model_dir)
     state = directory / "checkpoint"
@@ -64,12 +61,12 @@ def step_of(checkpoint: str) -> int | None:
     return int(step) if step.isdecimal() else None
 
 
-def newest_step(model_dir: str | os.PathLike[str]) -> int:
+def newest_step(model_dir: StrPath) -> int:
     """Returns the step of the newest checkpoint in `model_dir`, 0 if there is none."""
     return step_of(newest_checkpoint(model_dir) or "") or 0
 
 
-def checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
+def checkpoints_in(model_dir: StrPath) -> list[str]:
     """Returns the names of the checkpoints in `model_dir`, the oldest first; none if there is no such directory."""
     directory = as_path(model_dir)
     if not directory.is_dir():
@@ -77,7 +74,7 @@ def checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
     return checkpoints_among(path.name for path in directory.iterdir())
 
 
-def best_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
+def best_checkpoint(model_dir: StrPath) -> str | None:
     """Returns the path prefix of the checkpoint that --keep-best keeps in `model_dir`, or None."""
     directory = as_path(model_dir, "export", "best_checkpoint")
     name = newest_checkpoint(directory)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.models import parse_phases
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
@@ -56,7 +56,7 @@ class StoredRun:
       data: numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class.
     """
 
-    def __init__(self, model_dir: str | os.PathLike[str]) -> None:
+    def __init__(self, model_dir: StrPath) -> None:
         self.model_dir = os.fspath(model_dir)
         self.about = _about(self.model_dir)
         self.settings: dict[str, Any] = self.about["settings"]
@@ -158,9 +158,9 @@ class StoredRun:
     @functools.cached_property
     def summaries(self) -> dict[int, dict[str, Any]]:
         """The scalars that training has written to event files, by global steps and names."""
-        from estimator_train._engine.events import read_eval_metrics
+        from estimator_train.app.runs import evaluations
 
-        return read_eval_metrics(f"{self.model_dir}/events.out.tfevents.*")
+        return evaluations.scalars_in(self.model_dir)
 
     @property
     def phase_ends(self) -> Sequence[int]:
@@ -189,7 +189,7 @@ class StoredRun:
         return sum(math.prod(shape) for shape in of_layers) or None
 
 
-def newest_intact(model_dir: str | os.PathLike[str]) -> str | None:
+def newest_intact(model_dir: StrPath) -> str | None:
     """Returns the path prefix of the newest intact checkpoint in a directory, or None; warns of damaged ones."""
     from estimator_train._engine import checkpoints
 

@@ -1,16 +1,13 @@
 """thresholds.json in the directory of a run: the probability from which each of several labels is predicted."""
 
-from __future__ import annotations
-
 import json
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.metrics.multilabel import THRESHOLD
 
 NAME = "thresholds.json"
@@ -37,12 +34,8 @@ def choose(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> dic
     should be neither those of the training nor those of the final evaluation, for which the thresholds fit too well.
 
     A threshold lies in the middle between two probabilities, because another batch size or device changes their last
-    digits. Of several with the same F1, the one closest to 0.5 is chosen. A label without examples keeps 0.5.
-
-    Args:
-      names: names of the labels, in order.
-      labels: 0 or 1, of shape (examples, labels).
-      outputs: probabilities, of the same shape.
+    digits. Of several with the same F1, the one closest to 0.5 is chosen. A label without examples keeps 0.5. `labels`
+    are 0 or 1, and `outputs` probabilities, both of shape (examples, labels).
     """
     return {
         name: _best(is_label, scores) for name, is_label, scores in zip(names, labels.T > 0.5, outputs.T, strict=True)
@@ -63,17 +56,16 @@ def _best(is_label, scores):
     return float(best[np.abs(best - THRESHOLD).argmin()])
 
 
-def write(model_dir: str | os.PathLike[str], thresholds: Thresholds) -> None:
+def write(model_dir: StrPath, thresholds: Thresholds) -> None:
     """Replaces the thresholds of the run in `model_dir`."""
     about = {"criterion": CRITERION, **thresholds._asdict()}
     write_whole(as_path(model_dir, NAME), json.dumps(about, indent=2) + "\n")
 
 
-def read(model_dir: str | os.PathLike[str], names: Sequence[str]) -> Thresholds | None:
+def read(model_dir: StrPath, names: Sequence[str]) -> Thresholds | None:
     """Returns the thresholds of the run in `model_dir`, or None if none were chosen.
 
-    Raises:
-      ValueError: the file cannot be read, or is not that of a run with the labels `names`.
+    Raises ValueError if the file cannot be read, or is not that of a run with the labels `names`.
     """
     path = as_path(model_dir, NAME)
     if not path.exists():

@@ -4,8 +4,6 @@ The names that a user gives on the command line are recorded in the user's state
 runs of their own on this machine go on without a question, even if they have been moved.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Mapping
@@ -34,8 +32,7 @@ def remember(settings: Mapping[str, Any]) -> None:
 def unknown(settings: Mapping[str, Any]) -> list[str]:
     """Returns what `settings` name and what is not recorded. Data that is here already needs no record.
 
-    Raises:
-      ValueError: there is no such dataset.
+    Raises ValueError if there is no such dataset.
     """
     functions = [name for name in _named(settings) if not _record(name).exists()]
     fetched = [name for name in _fetched(settings) if not _record(name).exists()]

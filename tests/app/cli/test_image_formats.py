@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train import RunConfig
 from estimator_train.app.cli.run.build import build_estimator
 from estimator_train.app.cli.stored_settings import load_settings
 from estimator_train.input_fns.images.decoding import decode_image
@@ -74,7 +73,7 @@ def test_each_format_is_trained_evaluated_reported_predicted_and_served(command,
     exported = tf.saved_model.load(str(version)).signatures["serving_default"]
     refused = {".tif"} | ({".webp"} if not hasattr(tf.io, "decode_webp") else set())
     settings = load_settings(run)
-    service = build_estimator(settings, RunConfig(model_dir=str(run))).predictor()
+    service = build_estimator(settings, str(run)).predictor()
     for path, expected in predicted.items():
         content = tf.constant(path.read_bytes())
         (served,) = service(decode_image(content, settings.image_size)[tf.newaxis]).values()

@@ -22,10 +22,9 @@ def convert(kind, value):
         (parameters.Number("RATE"), "0", 0.0),
         (parameters.Augmentations(), "flip, mixup", "flip, mixup"),
         (parameters.Model(tuple), "resnet50", "resnet50"),
-        (parameters.Weights("FILE"), "imagenet", "imagenet"),
-        (parameters.ClassWeights("FILE"), "balanced", "balanced"),
-        (parameters.Cache("FOLDER"), "memory", "memory"),
-        (parameters.Cache("FOLDER"), "features", "features"),
+        (parameters.PathOr("FILE", "imagenet", "none"), "imagenet", "imagenet"),
+        (parameters.Cache(), "memory", "memory"),
+        (parameters.Cache(), "features", "features"),
         (parameters.Directory(), "gs://bucket/run", "gs://bucket/run"),
     ],
 )
@@ -48,7 +47,7 @@ def test_a_value_is_converted(kind, value, converted):
         (parameters.Loggers(), "neptune", "there is no logger 'neptune'"),
         (parameters.Phases(), "freeze=all", "has no epochs="),
         (parameters.Model(tuple), "resnet", "there is no model 'resnet'"),
-        (parameters.Cache("FOLDER"), "gs://bucket", "give a folder on this machine"),
+        (parameters.Cache(), "gs://bucket", "give a folder on this machine"),
         (parameters.Directory(), "\udcff", "is not UTF-8"),
         (parameters.Function(), "nowhere.py:f", "--flag nowhere.py:f: cannot read nowhere.py"),
     ],
@@ -64,9 +63,8 @@ def test_paths_that_a_run_names_become_absolute(tmp_path, monkeypatch):
     (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
     assert convert(parameters.Function(), "own.py:build") == f"{tmp_path}/own.py:build"
     assert convert(parameters.Model(tuple), "own.py:build") == f"{tmp_path}/own.py:build"
-    assert convert(parameters.Weights("FILE"), "a.h5") == f"{tmp_path}/a.h5"
-    assert convert(parameters.ClassWeights("FILE"), "a.csv") == f"{tmp_path}/a.csv"
-    assert convert(parameters.Cache("FOLDER"), "cached") == f"{tmp_path}/cached"
+    assert convert(parameters.PathOr("FILE", "none"), "a.h5") == f"{tmp_path}/a.h5"
+    assert convert(parameters.Cache(), "cached") == f"{tmp_path}/cached"
 
 
 @pytest.mark.parametrize("content", [b"# coding: latin-1\n# \xe4\ndef f(): ...\n", b"\xef\xbb\xbfdef f(): ...\n"])
@@ -95,7 +93,7 @@ def test_a_path_through_a_link_is_the_one_that_the_system_follows(tmp_path, monk
         (parameters.OneOf(lambda: ["cats", "dogs"]), "c", [("cats", "plain")]),
         (parameters.Directory(), "run", [("run", "dir")]),
         (parameters.File("FILE"), "a", [("a", "file")]),
-        (parameters.Weights("FILE"), "a", [("a", "file")]),
+        (parameters.PathOr("FILE"), "a", [("a", "file")]),
         (parameters.Augmentations(), "flip,cut", [("flip,cutout", "plain"), ("flip,cutmix", "plain")]),
         (parameters.Metric(), "macro_r", [("macro_recall", "plain"), ("macro_roc_auc", "plain")]),
     ],

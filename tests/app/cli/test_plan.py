@@ -163,7 +163,7 @@ def test_classes_that_differ_by_four_times_name_class_weights(times, planned, sc
     data = datasets.open_dataset("images", str(scans))
     dark, bright = ([path for path in data.train.paths if name in path] for name in ("dark", "bright"))
     files = {"dark": dark[:1], "bright": [f"{path}.{copy}" for copy in "ab" for path in bright][:times]}
-    data = dataclasses.replace(data, train=image_files(data.class_names, files))
+    data = dataclasses.replace(data, train=image_files(data.class_names, scans, files))
     uneven = (
         f"none, though bright has {times}.0 times the training images of dark; --class-weights balanced evens them out"
     )

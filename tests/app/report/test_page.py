@@ -14,7 +14,7 @@ from PIL import Image
 
 import estimator_train as et
 from estimator_train.app.metrics import classification
-from estimator_train.app.report import image_events, plots
+from estimator_train.app.report import plots
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.app.report.scaling import scaling
 
@@ -207,17 +207,6 @@ def test_a_confusion_matrix_of_many_classes_is_as_wide_as_one_of_few(classes):
 def test_samples_are_drawn():
     png = plots.samples([Image.new("RGB", (30, 20), "#12ab34")] * 5, ["NORMAL 0.9"] * 5)
     assert "#12ab34" in colors(png)
-
-
-def test_images_are_in_the_events(tmp_path):
-    png = plots.samples([Image.new("L", (30, 20))], ["one"])
-    image_events.write_images(str(tmp_path), 7, {"samples": png})
-    (file,) = tmp_path.iterdir()
-    ((step, value),) = [
-        (event.step, value) for event in v1.train.summary_iterator(str(file)) for value in event.summary.value
-    ]
-    assert (step, value.tag, value.image.encoded_image_string) == (7, "samples", png)
-    assert (value.image.width, value.image.height) == Image.open(io.BytesIO(png)).size
 
 
 def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batches, tmp_path, blank_plots):

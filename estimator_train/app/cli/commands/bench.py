@@ -129,8 +129,10 @@ def timing_of_run(flags, steps, model_dir):
     """
     timing_file = Path(model_dir, "run", "timing.json")
     errors_file = Path(model_dir, "errors")
+    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--quiet"]
+    command += ["--model-dir", str(timing_file.parent)]
     with errors_file.open("w") as errors:
-        process = _start(flags, timing_file.parent, errors)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
     try:
         while process.poll() is None and _steps(timing_file) < steps:  # training may have several parts
             time.sleep(_POLL_SECS)
@@ -149,11 +151,6 @@ def timing_of_run(flags, steps, model_dir):
     return timing
 
 
-def _start(flags, model_dir, errors):
-    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--model-dir", str(model_dir), "--quiet"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-
-
 def _steps(path):
     timing = _timing(path)
     return timing.get("steps", 0) + timing.get("warmup_steps", 0)
@@ -167,7 +164,6 @@ def _timing(path):
 
 
 def _diagnosis(timing, run):
-    """Returns what limits the training in the directory `run`."""
     with starting_tensorflow():
         from estimator_train.app.cli.run.build import build_train_input_fn
         from estimator_train.app.cli.run.result import diagnosis

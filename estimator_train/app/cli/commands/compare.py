@@ -9,6 +9,7 @@ from estimator_train._engine.host.files import printable
 from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Directory, OutputFile
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.stored_settings import open_run
@@ -55,12 +56,11 @@ def compare(model_dirs, out):
     click.echo("\n".join(map(printable, comparison.table(compared).splitlines())))
     for run in compared:
         if obstacle := _without_images(run, compared[0]):
-            click.echo(f"estimator_train: {obstacle}", err=True)
+            warn(obstacle)
     click.echo(f"\nthe comparison is {out}")
 
 
 def _check_classes(folders, settings):
-    """Rejects runs that do not know the same classes."""
     for folder, each in zip(folders, settings, strict=True):
         if set(each.class_names) != set(settings[0].class_names):
             raise click.ClickException(

@@ -1,7 +1,5 @@
 """A training on a dataset or an input_fn: resolved from flags, checked, shown and started."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os
@@ -15,9 +13,8 @@ from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import environment
+from estimator_train.app.cli import directories
 from estimator_train.app.cli.conflicts import flag_of
-from estimator_train.app.cli.directories import check_place, dataset_of, model_dir_of, warn_of_lost_checkpoints
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
@@ -47,14 +44,14 @@ def resolve(flags: SimpleNamespace) -> Run:
         lacks_evaluator = launchers.set_tf_config()
         task = this_task()
     _check_cluster(flags, task, lacks_evaluator)
-    model_dir = model_dir_of(flags)
+    model_dir = directories.model_dir_of(flags)
     _check_place(flags, model_dir, task)
     _check_weights(flags, model_dir)
     sources = _defaults_of_environment(flags)
     if not flags.input_fn and not flags.dataset:
         if flags.data_dir:
             sources["data"] = "the folders in --data-dir"
-        flags.dataset = dataset_of(flags)
+        flags.dataset = directories.dataset_of(flags)
 
     settings, data, missing = _settings(flags, model_dir)
     training, finds_rate, ended = _training(flags, settings, data), flags.find_learning_rate, ()
@@ -85,7 +82,6 @@ def _training(flags, settings, data):
 
 
 def _ended_phases(model_dir):
-    """Returns the global steps at which phases of a run that is resumed have ended."""
     step = run_file.newest_step(model_dir)
     if step == 0 or not run_file.path_in(model_dir).exists():
         return ()
@@ -138,7 +134,7 @@ def check(run: Run) -> None:
                 best = run_file.best_checkpoint(run.model_dir)
             monitor.check(settings.class_names, best)
     if run.task.is_chief:
-        warn_of_lost_checkpoints(run.model_dir)
+        directories.warn_of_lost_checkpoints(run.model_dir)
 
 
 def _check_flags_of_files(run):
@@ -221,8 +217,7 @@ def _check_cluster(flags, task, lacks_evaluator):
 
 
 def _check_place(flags, model_dir, task):
-    """Rejects a directory that cannot take the run, or that holds another one."""
-    check_place(model_dir, is_new=task.is_chief and not (flags.resume or flags.find_learning_rate))
+    directories.check_place(model_dir, is_new=task.is_chief and not (flags.resume or flags.find_learning_rate))
     trackers = [name for name in flags.log or () if name != "csv"]
     if trackers and is_remote(model_dir):
         raise click.ClickException(
@@ -270,7 +265,6 @@ def _opened(settings, flags):
 
 
 def _fetching(flags):
-    """Says what training does first to get its data."""
     about = datasets.named(flags.dataset).ABOUT
     origin = f"from {about.source}"
     if about.size != "any":
@@ -293,9 +287,9 @@ def _defaults_of_environment(flags):
     """Sets --data-dir from the environment if it is not given; returns {fact of the plan: environment variable}."""
     sources = {}
     if flags.dataset and not flags.data_dir:
-        flags.data_dir, channels = environment.data_dir()
+        flags.data_dir, channels = directories.data_dir_of_environment()
         if channels:
             sources["files"] = channels
     if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
-        sources["folder"] = next(name for name in environment.MODEL_DIR if os.environ.get(name))
+        sources["folder"] = next(name for name in directories.MODEL_DIR_VARIABLES if os.environ.get(name))
     return sources

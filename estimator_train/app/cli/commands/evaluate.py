@@ -11,6 +11,7 @@ from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.directories import check_directory, check_parent, is_writable
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -91,12 +92,8 @@ def evaluate(**flags):
 
     paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
     results = sorted(_evaluated(flags, settings, data, paths, images), key=_rank)
-    output_format.write(
-        flags,
-        entries=lambda: [entry for entry, _ in results],
-        rows=lambda: _rows(results),
-        text=lambda: _text(results, flags.all),
-    )
+    entries = [entry for entry, _ in results]
+    output_format.write(flags, entries, _rows(results), lambda: _text(results, flags.all))
     lacks_predictions = flags.predictions and any(result is None for _, result in results)
     return int(bool(lacks_predictions))
 
@@ -106,9 +103,7 @@ def _check_run(flags, settings):
     if not _is_kept(flags.model_dir):
         if flags.choose_thresholds:
             check_directory(flags.model_dir, "--model-dir")
-        click.echo(
-            f"estimator_train: no permission to write in {flags.model_dir}: the evaluation is not kept", err=True
-        )
+        warn(f"no permission to write in {flags.model_dir}: the evaluation is not kept")
     if flags.choose_thresholds and settings.task != "multilabel":
         raise click.ClickException(
             f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "

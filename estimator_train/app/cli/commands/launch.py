@@ -1,7 +1,5 @@
 """estimator_train launch: starts the processes of a TF_CONFIG cluster on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools
@@ -17,6 +15,8 @@ import threading
 import time
 
 import click
+
+from estimator_train.app.cli.messages import warn
 
 _PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
 _POLL_SECS = 0.2
@@ -143,7 +143,7 @@ def _wait(processes):
             if code:
                 if code < 0:
                     code = 128 - code  # a shell's exit code for a signal
-                click.echo(f"estimator_train: {name} failed with exit code {code}; stopping the others", err=True)
+                warn(f"{name} failed with exit code {code}; stopping the others")
                 return code
             if code == 0:
                 del running[name]

@@ -1,11 +1,10 @@
 """estimator_train predict: predicts classes, labels or numbers for image files."""
 
-from __future__ import annotations
-
 import collections
 import glob
 import os
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import click
 
@@ -13,6 +12,7 @@ from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Count, OutputFile
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -58,7 +58,7 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     run, settings = open_run(model_dir, trust_run)
     _check_run(model_dir, settings, flags.top)
     checkpoint = checkpoint_prefix(run, checkpoint)
-    found = _Found(images)
+    found = _find(images)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, label_thresholds, prediction
@@ -66,15 +66,14 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
-    predictions = prediction.predict(settings, model_dir, checkpoint, found.paths)
+    predictions, undecodable = prediction.predict(settings, model_dir, checkpoint, found.paths)
     entries = [_entry(task, settings.class_names, flags.top, *each) for each in predictions.items()]
     _write(flags, entries, task.KIND, settings.class_names)
-    undecodable = [f"{path} {prediction.fault(path)}" for path in found.paths if path not in predictions]
     if found.others:
-        click.echo(f"estimator_train: left out: {printable(counted_endings(found.others))}", err=True)
-    faults = [*found.faults(), *undecodable]
+        warn(f"left out: {printable(counted_endings(found.others))}")
+    faults = found.faults + undecodable
     for fault in faults:
-        click.echo(f"estimator_train: {printable(fault)}", err=True)
+        warn(printable(fault))
     return int(bool(faults))
 
 
@@ -86,50 +85,37 @@ def _check_run(model_dir, settings, top):
         raise click.ClickException(f"--top {top} is for classes or labels, and {model_dir} predicts a number")
 
 
-class _Found:
-    """The image files that the arguments stand for, and what else was found in their place.
+class _Found(NamedTuple):
+    paths: list[str]  # of image files, without repetitions
+    others: collections.Counter[str]  # the other files in folders, by their endings
+    faults: list[str]  # a line for each folder that cannot be read, and each argument that is no image file
 
-    Attributes:
-      paths: those of the image files, without repetitions.
-      others: the numbers of other files in folders, by their endings.
 
-    Raises:
-      click.ClickException: there is no image file.
-    """
-
-    def __init__(self, arguments):
-        self.others, self._unreadable = collections.Counter(), []
-        found = {argument: _image_files(argument, self.others, self._unreadable) for argument in arguments}
-        present = dict.fromkeys(path for paths in found.values() for path in paths)
-        self._absent = [argument for argument, paths in found.items() if not paths]
-        # Opening a pipe that nothing writes to would block forever.
-        self._special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
-        self.paths = [path for path in present if path not in self._special]
-        if not self.paths:
-            nothing = f"there is no image file {', '.join(map(printable, self._absent + self._special))}"
-            raise click.ClickException("; ".join([nothing, *self._unreadable]))
-
-    def faults(self):
-        """Returns a line for each folder that cannot be read, and each argument that is no image file."""
-        absent = [f"{argument}: there is no such image file" for argument in self._absent]
-        special = [f"{path} is a pipe, socket or device, not an image file" for path in self._special]
-        return self._unreadable + absent + special
+def _find(arguments):
+    """Returns the image files that the arguments stand for, of which there must be one, and what else there is."""
+    others, unreadable = collections.Counter(), []
+    found = {argument: _image_files(argument, others, unreadable) for argument in arguments}
+    present = dict.fromkeys(path for paths in found.values() for path in paths)
+    absent = [argument for argument, paths in found.items() if not paths]
+    # Opening a pipe that nothing writes to would block forever.
+    special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
+    paths = [path for path in present if path not in special]
+    if not paths:
+        nothing = f"there is no image file {', '.join(map(printable, absent + special))}"
+        raise click.ClickException("; ".join([nothing, *unreadable]))
+    faults = [f"{argument}: there is no such image file" for argument in absent]
+    faults += [f"{path} is a pipe, socket or device, not an image file" for path in special]
+    return _Found(paths, others, unreadable + faults)
 
 
 def _write(flags, entries, kind, names):
-    """Writes the predictions to the file of --out, or prints them."""
     header = _header(kind, names, flags.top)
     rows = [_row(kind, flags.top, entry) for entry in entries]
     if flags.out:
         output_format.write_file(flags.out, entries, [header, *rows])
         click.echo(f"{len(rows)} predictions are in {printable(flags.out)}")
         return
-    output_format.write(
-        flags,
-        entries=lambda: entries,
-        rows=lambda: [header, *rows],
-        text=lambda: output_format.as_table(rows, header),
-    )
+    output_format.write(flags, entries, [header, *rows], lambda: output_format.as_table(rows, header))
 
 
 def _entry(task, names, top, path, values):

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from estimator_train._engine.host.interruption import Terminated, interruption
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Count
 
 _EXAMPLES = """\b
@@ -78,7 +79,7 @@ def _start(is_module, script, tf1, replicas):
             # Absolute, like python's __file__: scripts look for data next to it, even after changing directory.
             runpy.run_path(str(Path(script).resolve()), run_name="__main__")
     except Terminated:
-        click.echo("estimator_train: stopped by SIGTERM; a training that was saved continues in a new run", err=True)
+        warn("stopped by SIGTERM; a training that was saved continues in a new run")
         return 128 + signal.SIGTERM
     return 0
 
@@ -110,4 +111,4 @@ def _show(show, remedy, kind, error, traceback):
         traceback = traceback.tb_next
     show(kind, error.with_traceback(traceback), traceback)
     if line:
-        click.echo(f"estimator_train: {line}", err=True)
+        warn(line)

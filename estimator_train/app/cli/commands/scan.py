@@ -1,7 +1,5 @@
 """estimator_train scan: says which names of TensorFlow in a repository's code work, without running it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

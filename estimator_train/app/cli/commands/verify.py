@@ -1,7 +1,5 @@
 """estimator_train verify: runs a script on an old TensorFlow and on today's, and compares what they give."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -62,7 +60,6 @@ def verify(script, arguments, python215, tf1, tolerance, out, **settings):
 
 
 def _show(result, tolerance):
-    """Prints a verification, and returns the exit code."""
     for version, run in zip(result.versions, result.runs, strict=True):
         click.echo(f"TensorFlow {version}: {run.seconds:.1f} s")
     _show_comparison(result.comparison, result.versions, tolerance)
@@ -89,7 +86,6 @@ def _show_comparison(comparison, versions, tolerance):
 
 
 def _table(rows, *headers):
-    """Prints the first rows, unless there are none."""
     if rows:
         shown = [["" if cell is None else cell for cell in row] for row in rows[:_SHOWN]]
         click.echo("\n" + tabulate.tabulate(shown, headers, disable_numparse=True))

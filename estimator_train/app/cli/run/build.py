@@ -17,17 +17,18 @@ from estimator_train import distribution, input_fns
 from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.functions import check_function
+from estimator_train.app.cli.parameters import check_function
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.run_config import RunConfig
 
 _LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
 
 
-def build_estimator(settings, config):
+def build_estimator(settings, model_dir):
     """Returns an Estimator of the settings' model, for restoring a checkpoint."""
-    return estimator_of(build_model(settings), config)
+    return estimator_of(build_model(settings), RunConfig(model_dir=model_dir))
 
 
 def estimator_of(model, config):
@@ -77,33 +78,19 @@ def _say_once(text):
 def _build_as_defined(settings, load_weights):
     if settings.seed is not None:
         keras.utils.set_random_seed(settings.seed)
+    arguments = {name: getattr(settings, name) for name in ("image_size", "weights", "dropout", "task")}
+    arguments["num_classes"] = _outputs(settings)
     if ":" in settings.model:
-        return _call_builder(settings, load_weights)
+        if not load_weights:
+            arguments["weights"] = "none"
+        return _call_builder(settings, arguments)
     with one_line_errors():
-        return models.build_model(
-            settings.model,
-            image_size=settings.image_size,
-            num_classes=_outputs(settings),
-            weights=settings.weights,
-            freeze=settings.freeze,
-            dropout=settings.dropout,
-            task=settings.task,
-            label_moments=settings.label_moments,
-            load_weights=load_weights,
-        )
+        about = {"freeze": settings.freeze, "label_moments": settings.label_moments, "load_weights": load_weights}
+        return models.build_model(settings.model, **arguments, **about)
 
 
-def _call_builder(settings, load_weights):
+def _call_builder(settings, offered):
     """Returns what the FILE:FUNCTION of --model does, called with those arguments that it names."""
-    offered = {
-        "image_size": settings.image_size,
-        "num_classes": _outputs(settings),
-        "weights": settings.weights,
-        "dropout": settings.dropout,
-        "task": settings.task,
-    }
-    if not load_weights:
-        offered["weights"] = "none"
     build = load_function(settings.model)
     named = inspect.signature(build).parameters
     if settings.dropout is not None and "dropout" not in named:
@@ -155,12 +142,12 @@ def _options(settings, cache):
     return options
 
 
-def local_strategy(gpus, replicas, all_reduce):
-    """Returns the strategy for one process with that many GPUs or CPU replicas, or None for a single device."""
-    if gpus:
-        return distribution.gpus(gpus, all_reduce=all_reduce)
-    if replicas:
-        return distribution.cpu_replicas(replicas, all_reduce=all_reduce)
+def local_strategy(training):
+    """Returns the strategy for one process with the GPUs or CPU replicas of the training; None for a single device."""
+    if training.gpus:
+        return distribution.gpus(training.gpus, all_reduce=training.all_reduce)
+    if training.replicas:
+        return distribution.cpu_replicas(training.replicas, all_reduce=training.all_reduce)
     distribution.let_memory_grow()
     return None
 

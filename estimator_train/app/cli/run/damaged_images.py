@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.host.files import printable
 from estimator_train.app.cli.errors import is_about_image
+from estimator_train.app.cli.messages import warn
 from estimator_train.input_fns.images.faults import faults_among
 
 
@@ -32,7 +33,7 @@ def naming_all_damaged_images(settings, data, sides=("train", "validation", "eva
         paths = list(dict.fromkeys(path for side in sides for path in by_side.get(side, ())))
         if not (paths and is_about_image(error)):
             raise
-        click.echo(f"estimator_train: an image cannot be decoded; looking through all {len(paths)}", err=True)
+        warn(f"an image cannot be decoded; looking through all {len(paths)}")
         faults = faults_among(paths, settings.image_size, fast=settings.fast, **settings.decoding)
         if not faults:  # such as a file that was being copied
             raise

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution import absent_gpus, strategies
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.messages import warn
 
 
 def choose(gpus, replicas=None):
@@ -22,4 +23,4 @@ def name_idle_gpus():
     """Says how many GPUs a training on one of them leaves idle, if no flag has chosen their number."""
     seen = len(tf.config.get_visible_devices("GPU"))
     if seen > 1:
-        click.echo(f"estimator_train: training uses 1 of {seen} GPUs; --gpus {seen} uses all", err=True)
+        warn(f"training uses 1 of {seen} GPUs; --gpus {seen} uses all")

@@ -1,17 +1,15 @@
 """The work of `estimator_train evaluate`: metrics, labels and predictions in one pass over the data."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from typing import NamedTuple
 
-import click
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors, run_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.metrics import tasks
@@ -19,7 +17,6 @@ from estimator_train.app.metrics.outputs import NotFiniteError
 from estimator_train.app.runs import evaluations, predictions_file
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.extenders import add_metrics
-from estimator_train.run_config import RunConfig
 
 AFTERWARDS = "afterwards"  # name of the evaluations of a finished run
 
@@ -42,7 +39,7 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
     with contextlib.ExitStack() as stack:
         if model_dir is None:
             model_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="estimator_train-evaluate-"))
-        estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
+        estimator = examples.attach(build_estimator(settings, model_dir))
         for path in checkpoint_paths:
             with run_errors(), naming_all_damaged_images(settings, data, ["eval"]):
                 # Its events are apart from the training's curves.
@@ -151,5 +148,5 @@ class CollectPredictions(v1.train.SessionRunHook):
             return tasks.named(self._task).checked(self._class_names, np.concatenate(labels), outputs)
         except ValueError as error:
             self._is_finite = not isinstance(error, NotFiniteError)
-            click.echo(f"estimator_train: there are no metrics per class: {error}", err=True)
+            warn(f"there are no metrics per class: {error}")
             return None, None

@@ -13,14 +13,14 @@ import click
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints import leftovers, object_based
-from estimator_train._engine.distribution.replica_input import call_input_fn
-from estimator_train._engine.host import files
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.host import files, leftovers
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors, run_errors
+from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, build_train_input_fn
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.startup import without_notes
@@ -29,7 +29,6 @@ from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
-from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
@@ -51,7 +50,7 @@ def without_lines_of_libraries():
 def export_saved_model(settings, model_dir, checkpoint, out):
     """Writes a SavedModel, with the files of `_about`, to a new version directory in `out`, and returns its path."""
     leftovers.remove_abandoned(out)
-    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
+    estimator = build_estimator(settings, model_dir)
     receiver_fn = _receiver_fn(settings, encoded=True)
     with run_errors(), tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         extra = {}
@@ -102,7 +101,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     nevertheless, and a line says so. An ONNX file has the `_facts` as metadata, and beside a TFLite file are those of
     `_about`.
     """
-    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
+    estimator = build_estimator(settings, model_dir)
     receiver_fn = _receiver_fn(settings)
     names = _input_names(receiver_fn)
     with tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
@@ -223,7 +222,7 @@ def _compared_by_value(file_format, own, converted):
 
 def _batches(input_fn):
     """Yields the batches of an input_fn as tuples: the features, and labels and weights if it has any."""
-    for batch in iterate(call_input_fn(input_fn)):
+    for batch in iterate(input_fn()):
         if isinstance(batch, tuple):
             yield batch
         else:
@@ -236,18 +235,16 @@ def _input_names(receiver_fn):
 
 
 def _by_input(features, names):
-    """Returns the features as NumPy arrays by the names of the model's inputs."""
     if isinstance(features, dict):
         return {name: features[name].numpy() for name in names}
     return {name: value.numpy() for name, value in zip(names, tf.nest.flatten(features), strict=True)}
 
 
 def _warn(text):
-    click.echo(f"estimator_train: {text}; --format tflite predicts as the model does", err=True)
+    warn(f"{text}; --format tflite predicts as the model does")
 
 
 def _save_keras(folder, model, settings, file_format):
-    """Writes the Keras model into `folder` and returns its path."""
     name, save = "model.keras", model.save
     if file_format == "weights":
         name, save = adapter_of(model).weights_file, model.save_weights

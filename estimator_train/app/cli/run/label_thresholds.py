@@ -54,7 +54,6 @@ def kept(settings, model_dir, checkpoint):
 
 
 def _say(text, chosen):
-    """Says a text, and which images have chosen the thresholds."""
     text += f", chosen on {chosen.examples} {chosen.images} images"
     if chosen.images != "validation":
         text += ", on which the numbers are therefore too good"

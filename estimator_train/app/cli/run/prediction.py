@@ -10,22 +10,22 @@ from estimator_train.app.cli.errors import run_errors
 from estimator_train.app.cli.run.build import build_estimator
 from estimator_train.input_fns.images.decoding import decode_files
 from estimator_train.input_fns.images.faults import fault_of_file
-from estimator_train.run_config import RunConfig
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """Returns {path: array of one float per class or label, or a single one} for the images that can be decoded.
+    """Returns {path: array of one float per class or label, or a single one}, and a line for each undecodable image.
 
     A bar shows the progress on a terminal.
     """
-    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
+    estimator = build_estimator(settings, model_dir)
     decoded, predictions = [], []
     input_fn = _input_fn(paths, settings, decoded)
     with run_errors(), tqdm.tqdm(total=len(paths), unit="image", leave=False, disable=None) as progress:
         for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint):
             predictions.append(_outputs(prediction, settings))
             progress.update()
-    return dict(zip(decoded, predictions, strict=True))
+    by_path = dict(zip(decoded, predictions, strict=True))
+    return by_path, [f"{path} {fault_of_file(path).what}" for path in paths if path not in by_path]
 
 
 def _input_fn(paths, settings, decoded):
@@ -46,11 +46,6 @@ def _input_fn(paths, settings, decoded):
         return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
 
     return input_fn
-
-
-def fault(path):
-    """Returns why an image that `predict` left out cannot be decoded."""
-    return fault_of_file(path).what
 
 
 def _outputs(prediction, settings):

@@ -17,7 +17,7 @@ def find_learning_rate(run):
     with one_line_errors(), run_errors():
         config = RunConfig(
             tf_random_seed=settings.seed,
-            train_distribute=local_strategy(training.gpus, training.replicas, training.all_reduce),
+            train_distribute=local_strategy(training),
             **training.config_arguments | {"steps_per_loop": 1, "async_checkpoints": False},  # it looks at each step
         )
         model = build_model(settings, training)

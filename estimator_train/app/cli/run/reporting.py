@@ -1,5 +1,6 @@
 """Records a run's evaluations: in its evaluation log, as images for TensorBoard, and in its report."""
 
+import io
 import os
 
 import click
@@ -9,18 +10,21 @@ from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.full_disk import explaining_full_disk
+from estimator_train._engine.host.model_dirs import absolute
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.example_images import image_at
 from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.metrics import tasks
-from estimator_train.app.report import image_events, plots
+from estimator_train.app.report import plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.app.runs import predictions_file
 from estimator_train.app.runs.stored_run import StoredRun
 from estimator_train.input_fns.augmentation import augmented
+
+v1 = tf.compat.v1
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -66,7 +70,6 @@ class Reporter:
         )
 
     def _augmented(self):
-        """Returns the samples as the run's --augment changes them."""
         names = StoredRun(self._model_dir).training.get("augment")
         if not names or not self._samples:
             return []
@@ -105,10 +108,10 @@ class Reporter:
         folder = "eval"
         if name:
             folder += f"_{name}"
-        image_events.write_images(os.path.join(self._model_dir, folder), step, images)
+        write_image_events(os.path.join(self._model_dir, folder), step, images)
 
     def _caption(self, index):
-        true, predicted, probability = self._read(index)
+        true, predicted, _, probability = self._read(index)
         caption = tasks.short(predicted)
         if probability is not None:
             caption += f" {probability:.2f}"
@@ -117,34 +120,41 @@ class Reporter:
         return caption
 
     def _read(self, index):
-        """Returns (true value, prediction, probability of a predicted class or None) of an example."""
-        task, class_names, (_, labels, outputs, _) = self._settings.task, self._settings.class_names, self._last
-        probability = outputs[index].max() if task == "classification" else None
-        both = self._task.truth(class_names, labels[index]), self._task.prediction(class_names, outputs[index])
-        return *both, probability
+        """Returns (true value, prediction, the probabilities of both, None if they are no classes) of an example."""
+        names, (_, labels, outputs, _) = self._settings.class_names, self._last
+        label, output = labels[index], outputs[index]
+        both = self._task.truth(names, label), self._task.prediction(names, output)
+        if self._settings.task != "classification":
+            return *both, None, None
+        return *both, output[label], output.max()
 
     def _mistakes(self):
         """Returns the worst wrong predictions, or None without a dataset's examples."""
-        task, (_, labels, outputs, _) = self._settings.task, self._last
+        _, labels, outputs, _ = self._last
         if labels is None:
             return None
         worst = self._task.worst(labels, outputs)[:_MISTAKES]
         images = _images(self._settings, self._data, worst)
-        names = predictions_file.image_names(self._data)
+        names = predictions_file.image_names(self._data) or [f"example {index}" for index in range(len(labels))]
         mistakes = []
         for index in worst.tolist():
-            true, predicted, probability = self._read(index)
-            mistakes.append(
-                Mistake(
-                    image=images[index],
-                    name=names[index] if names else f"example {index}",
-                    true_class=tasks.short(true),
-                    true_probability=outputs[index, labels[index]] if task == "classification" else None,
-                    predicted_class=tasks.short(predicted),
-                    predicted_probability=probability,
-                )
-            )
+            true, predicted, true_probability, probability = self._read(index)
+            classes = tasks.short(true), true_probability, tasks.short(predicted), probability
+            mistakes.append(Mistake(images[index], names[index], *classes))
         return mistakes
+
+
+def write_image_events(directory, step, images):
+    """Writes `images`, a dict of tags to PNG files as bytes, to the event file in `directory`, at a global step."""
+    summary = v1.Summary()
+    for tag, png in images.items():
+        pixels = Image.open(io.BytesIO(png))
+        size = {"width": pixels.width, "height": pixels.height, "colorspace": len(pixels.getbands())}
+        summary.value.add(tag=tag, image=v1.Summary.Image(**size, encoded_image_string=png))
+    with tf.Graph().as_default():  # v1 event writers, which the Estimator uses, cannot be created in eager mode
+        writer = v1.summary.FileWriterCache.get(absolute(directory))  # that of the evaluation, which has just used it
+    writer.add_summary(summary, step)
+    writer.flush()
 
 
 def _images(settings, data, indices):

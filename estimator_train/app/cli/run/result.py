@@ -1,7 +1,5 @@
 """The result of a training, and what is said of it at the end."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The work of `estimator_train train`: from a `Run` to checkpoints, evaluations and run.json."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -21,18 +19,10 @@ from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
 from estimator_train.app.cli.errors import one_line_errors, run_errors
-from estimator_train.app.cli.messages import as_typed, metrics_line, stopped_line
+from estimator_train.app.cli.messages import as_typed, metrics_line, stopped_line, warn
 from estimator_train.app.cli.plan import judging
+from estimator_train.app.cli.run import build
 from estimator_train.app.cli.run.advice import not_for
-from estimator_train.app.cli.run.build import (
-    build_eval_input_fn,
-    build_model,
-    build_train_input_fn,
-    estimator_of,
-    local_strategy,
-    set_verbosity,
-    trained_weights,
-)
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
 from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
@@ -55,6 +45,41 @@ from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 _STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 
+class _Recorder(Exporter):
+    """Records the metrics and examples of every evaluation, and prints all metrics but the final ones."""
+
+    name = "note_metrics"
+
+    def __init__(self, run):
+        self._run = run
+        self._recorded = self._images = None
+        self._choosing = run.data and run.data.to_choose_on()
+        if run.validation_examples:
+            self._images = "validation"
+        self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
+
+    @functools.cached_property
+    def reporter(self):
+        # Imports matplotlib, so wait until there is something to show.
+        from estimator_train.app.cli.run.reporting import Reporter
+
+        return Reporter(self._run.settings, self._run.model_dir)
+
+    def add(self, checkpoint, metrics, data, **about):
+        """Adds an evaluation of a dataset, which `examples` has just watched, to the log and the report."""
+        self.reporter.add(checkpoint, self.examples.evaluation(metrics), data, **about)
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        evaluation = checkpoint_path, repr(eval_result)  # as in LoggerExporter
+        if evaluation != self._recorded:
+            self.add(checkpoint_path, eval_result, self._choosing, images=self._images)
+            self._recorded = evaluation
+        if not (is_the_final_export or self._run.is_quiet):
+            with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
+                checkpoint = as_typed(self._run.model_dir, checkpoint_path)
+                click.echo(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
+
+
 @dataclasses.dataclass(frozen=True)
 class _Part:
     """The whole training, or one of its phases, from `first_step` to `last_step`."""
@@ -68,8 +93,6 @@ class _Part:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A run that is ready to be trained."""
-
     run: Run
     parts: list[_Part]  # those that are not finished, or the last one
     config: RunConfig  # of the Estimators
@@ -137,7 +160,7 @@ def _explaining_errors(run):
 
 
 def _prepare(run):
-    set_verbosity(run.verbosity)
+    build.set_verbosity(run.verbosity)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         strategy = _strategy(run)
@@ -150,11 +173,11 @@ def _prepare(run):
 def _input_fns(run):
     """Returns the input_fns of training, of the evaluations during training, and of the final evaluation."""
     choosing, cache = run.data and run.data.to_choose_on(), run.training.cache
-    train_input_fn = build_train_input_fn(run.settings, run.data, run.training)
-    eval_input_fn = build_eval_input_fn(run.settings, choosing, cache)
+    train_input_fn = build.build_train_input_fn(run.settings, run.data, run.training)
+    eval_input_fn = build.build_eval_input_fn(run.settings, choosing, cache)
     if cache == "memory":  # the last one is read once
         cache = None
-    return train_input_fn, eval_input_fn, build_eval_input_fn(run.settings, run.data, cache)
+    return train_input_fn, eval_input_fn, build.build_eval_input_fn(run.settings, run.data, cache)
 
 
 def _strategy(run):
@@ -165,13 +188,12 @@ def _strategy(run):
     if takes_gpus and not run.is_quiet:
         name_idle_gpus()
     if run.task.is_alone:
-        return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
+        return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
     return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
 
 
 def _run_config(run, strategy, every):
-    """Returns the RunConfig for training, with summaries every `every` steps."""
     steps, seconds = run.training.save_checkpoints_steps, 600
     if steps:
         seconds = None
@@ -194,9 +216,9 @@ def _parts(run, config, recorder):
     parts = []
     for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
         resumes = checkpoint is not None
-        model = build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
-        estimator = recorder.examples.attach(estimator_of(model, config))
-        parts.append(_Part(settings, estimator, first_step, last_step, trained_weights(model)))
+        model = build.build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
+        estimator = recorder.examples.attach(build.estimator_of(model, config))
+        parts.append(_Part(settings, estimator, first_step, last_step, build.trained_weights(model)))
     return parts
 
 
@@ -262,7 +284,6 @@ def _save_run_file(job):
 
 
 def _hooks_of(job, timing, loggers):
-    """Returns the hooks that measure, show and log the progress of the chief's training."""
     if not job.run.task.is_chief:
         return []
     hooks = [timing]
@@ -389,7 +410,6 @@ def _evaluate(job, metrics, stop, loggers):
 
 
 def _write_report(job, result, loggers):
-    """Writes the report, logs the files of the run, and returns the report."""
     report = job.recorder.reporter.write()
     paths = [run_file.path_in(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)]
     for logger, path in itertools.product(loggers, filter(None, paths)):
@@ -398,42 +418,6 @@ def _write_report(job, result, loggers):
 
 
 def _say_stopped(job, number):
-    """Says on the chief that a signal has ended the training, and how to continue it."""
     if job.run.task.is_chief:
         model_dir = job.run.model_dir
-        click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
-
-
-class _Recorder(Exporter):
-    """Records the metrics and examples of every evaluation, and prints all metrics but the final ones."""
-
-    name = "note_metrics"
-
-    def __init__(self, run):
-        self._run = run
-        self._recorded = self._images = None
-        self._choosing = run.data and run.data.to_choose_on()
-        if run.validation_examples:
-            self._images = "validation"
-        self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
-
-    @functools.cached_property
-    def reporter(self):
-        # Imports matplotlib, so wait until there is something to show.
-        from estimator_train.app.cli.run.reporting import Reporter
-
-        return Reporter(self._run.settings, self._run.model_dir)
-
-    def add(self, checkpoint, metrics, data, **about):
-        """Adds an evaluation of a dataset, which `examples` has just watched, to the log and the report."""
-        self.reporter.add(checkpoint, self.examples.evaluation(metrics), data, **about)
-
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        evaluation = checkpoint_path, repr(eval_result)  # as in LoggerExporter
-        if evaluation != self._recorded:
-            self.add(checkpoint_path, eval_result, self._choosing, images=self._images)
-            self._recorded = evaluation
-        if not (is_the_final_export or self._run.is_quiet):
-            with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
-                checkpoint = as_typed(self._run.model_dir, checkpoint_path)
-                click.echo(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
+        warn(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir))

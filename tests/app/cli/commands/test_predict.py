@@ -124,7 +124,7 @@ def test_labels_are_predicted_by_the_thresholds_of_the_run(command, settings, sc
     thresholds.write(tmp_path / "run", thresholds.Thresholds(chosen, "model.ckpt-6", "validation", 9))
     monkeypatch.setattr(build, "checkpoint_paths", lambda *_: ["run/model.ckpt-6"])
     values = np.array([0.25, 0.875, 0.625], "float32")
-    monkeypatch.setattr(prediction, "predict", lambda *given: {path: values for path in given[-1]})
+    monkeypatch.setattr(prediction, "predict", lambda *given: ({path: values for path in given[-1]}, []))
     flags = ["predict", "--model-dir", "run", scans / "dark" / "0.jpeg"]
 
     code, output, errors = command(*flags, "--json")

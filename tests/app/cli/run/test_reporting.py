@@ -17,6 +17,7 @@ from estimator_train.app.cli.run import reporting
 from estimator_train.app.cli.run.evaluation import Evaluation
 from estimator_train.app.cli.run.reporting import Reporter
 from estimator_train.app.metrics import tasks
+from estimator_train.app.report import plots
 from estimator_train.app.runs import run_file
 
 
@@ -92,3 +93,13 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
         for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
     ]
     assert shown == pytest.approx([0.7 * 255, 0.9 * 255], abs=2)
+
+
+def test_images_are_in_the_events(tmp_path):
+    png = plots.samples([Image.new("L", (30, 20))], ["one"])
+    reporting.write_image_events(str(tmp_path), 7, {"samples": png})
+    (file,) = tmp_path.iterdir()
+    events = tf.compat.v1.train.summary_iterator(str(file))
+    ((step, value),) = [(event.step, value) for event in events for value in event.summary.value]
+    assert (step, value.tag, value.image.encoded_image_string) == (7, "samples", png)
+    assert (value.image.width, value.image.height) == Image.open(io.BytesIO(png)).size

@@ -9,9 +9,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train._engine.checkpoints import leftovers
 from estimator_train._engine.exports import directories
-from estimator_train._engine.host import files
+from estimator_train._engine.host import files, leftovers
 
 HEX = "0123456789abcdef" * 2
 

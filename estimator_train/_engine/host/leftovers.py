@@ -5,14 +5,13 @@ Only files that match exact name patterns are removed, never a user's files.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 
-import tensorflow as tf
-
 from estimator_train._engine.host import files
 
-log = tf.get_logger()
+log = logging.getLogger("tensorflow")  # that of tf.get_logger()
 
 _CHECKPOINT = r"model\.ckpt-\d+"
 _DATA = r"data-\d{5}-of-\d{5}"
@@ -66,7 +65,8 @@ def _is_abandoned(directory: str, name: str) -> bool:
         process = export[1] or _UNKNOWN
     if process is None:
         return False
-    return files.is_gone(process, tf.io.gfile.stat(os.path.join(directory, name)).mtime_nsec / 1e9)
+    _, last_seen = files.size_and_time(os.path.join(directory, name))
+    return files.is_gone(process, last_seen / 1e9)
 
 
 def _is_unfinished_checkpoint(model_dir: str, name: str, names: list[str]) -> bool:
