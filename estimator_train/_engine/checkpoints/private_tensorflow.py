@@ -1,7 +1,4 @@
-"""Private names of TensorFlow that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of TensorFlow that this package uses, each behind a function."""
 
 from __future__ import annotations
 
@@ -50,5 +47,4 @@ def listeners(hook: tf.compat.v1.train.CheckpointSaverHook) -> list[Any]:
 
 def set_listeners(hook: tf.compat.v1.train.CheckpointSaverHook, listeners: Iterable[Any]) -> None:
     """Replaces the listeners of a CheckpointSaverHook, which accepts them only in its constructor."""
-    hook._listeners  # noqa: B018, fails if the name is gone, unlike setting it
     hook._listeners = list(listeners)

@@ -1,7 +1,4 @@
-"""Private names of TensorFlow that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of TensorFlow that this package uses, each behind a function."""
 
 from __future__ import annotations
 
@@ -22,14 +19,9 @@ def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.t
     v1 optimizers have no configuration. Their settings are all attributes except the variables and the bookkeeping of
     checkpoints, which a deep copy would include.
     """
-    variables = {name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")}
-    bookkeeping = {name for name in vars(optimizer) if name.startswith("_self_")}
-    missing = variables.keys() - vars(optimizer).keys()
-    if missing or not bookkeeping:
-        raise AttributeError(f"{type(optimizer).__name__} lacks {sorted(missing) or 'attributes of its checkpoints'}")
     copied = object.__new__(type(optimizer))
-    vars(copied).update({name: value for name, value in vars(optimizer).items() if name not in bookkeeping})
-    vars(copied).update(variables)
+    vars(copied).update({name: value for name, value in vars(optimizer).items() if not name.startswith("_self_")})
+    vars(copied).update({name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")})
     return copied
 
 

@@ -42,15 +42,6 @@ def test_a_copy_of_a_v1_optimizer_has_the_settings_and_no_variables():
     assert not {id(slot) for slot in copied.variables()} & {id(slot) for slot in given.variables()}
 
 
-def test_a_v1_optimizer_whose_state_is_elsewhere_is_an_error():
-    """The copy would share it, see above."""
-    optimizer = v1.train.MomentumOptimizer(0.25, 0.9)
-    keras.Sequential([keras.layers.Dense(1)]).compile(optimizer, "mse")
-    del vars(optimizer)["_slots"]
-    with pytest.raises(AttributeError, match="_slots"):
-        private_tensorflow.copy_v1_optimizer(optimizer)
-
-
 def test_the_free_memory_of_a_device_is_its_limit_without_what_is_used(monkeypatch):
     """Features would never stay on a GPU, or take the room that a step needs."""
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda device: {"current": 100})
