@@ -32,20 +32,17 @@ from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest, SessionRunHook, Strategy
 
 
-class _LastTrained:
+class _LastTrained(weakref.WeakValueDictionary[str, "KerasModel"]):
     """Knows which model was last trained in a directory, and frees its copies when another one is trained there.
 
     Otherwise a notebook, which keeps the Estimators of a cell that is run again, would keep the copies of each.
     """
 
-    def __init__(self) -> None:
-        self._models: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
-
     def replace(self, model_dir: str, model: KerasModel) -> None:
-        earlier = self._models.get(model_dir, model)
+        earlier = self.get(model_dir, model)
         if earlier is not model:
             earlier.free_states()
-        self._models[model_dir] = model
+        self[model_dir] = model
 
 
 _LAST_TRAINED = _LastTrained()
@@ -100,7 +97,7 @@ class KerasModel(PreparedModel):
                 state = stack.enter_context(self._state(mode, start))
                 program, input_fn = self._program(mode, state, input_fn, config, hooks)
                 make_dataset = functools.partial(state.dataset, input_fn, mode=mode, config=config, params=params)
-                restored = self._restored(state, checkpoint)
+                restored = state.restored(checkpoint, self._just_trained(checkpoint))
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
             is_shared = program.shares_hook_graph and not hooks and not self._metric_fns
@@ -164,7 +161,7 @@ class KerasModel(PreparedModel):
         receiver_fn = receiver_fns[ModeKeys.PREDICT]
         with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, start) as state:
             predictions_of, serve = self._serving(state)
-            with self._restored(state, start.checkpoint):
+            with state.restored(start.checkpoint, self._just_trained(start.checkpoint)):
                 if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
                     build = tf.function(lambda: predictions_of(receiver_fn().features), autograph=False)
                     with BUILDING:
@@ -207,10 +204,6 @@ class KerasModel(PreparedModel):
         if self._just_saved != (path, threading.get_ident()):
             return None
         return self._trained
-
-    def _restored(self, state: ModelState, path: str | None) -> contextlib.AbstractContextManager[None]:
-        """See `ModelState.restored`."""
-        return state.restored(path, self._just_trained(path))
 
     @contextlib.contextmanager
     def _state(self, mode: str, start: Start) -> Iterator[ModelState]:
