@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -19,16 +18,6 @@ def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) ->
         return {name: without_value if id(child) in ids else child for name, child in found.items()}
 
     trackable._trackable_children = others
-
-
-@contextlib.contextmanager
-def taking_all_of_checkpoints(trackable: Any) -> Iterator[None]:
-    """Wraps a restore of a checkpoint that has the values that `leave_out_of_checkpoints` excludes."""
-    others = vars(trackable).pop("_trackable_children")
-    try:
-        yield
-    finally:
-        trackable._trackable_children = others
 
 
 def forget_values_to_come(model: Any) -> None:

@@ -375,9 +375,10 @@ class TrainingState(ModelState):
 
     def _assign(self, path: str, trained: ModelState | None) -> None:
         saved = object_based.among_saved(path, self._hyperparameters.saved)
-        with self.strategy.scope(), self._hyperparameters.restoring(saved):
+        with self.strategy.scope():
             attached = {"estimator_global_step": self.global_step, **saved}
             object_based.restore(self._parts, attached, path, trains=True)
+            self._hyperparameters.follow_compile()
 
     def begin_steps(self) -> None:
         """Notes that the variables no longer have a checkpoint's values."""
