@@ -100,9 +100,9 @@ class KerasModel(PreparedModel):
                 restored = state.restored(checkpoint, self._just_trained(checkpoint))
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
-            is_shared = program.shares_hook_graph and not hooks and not self._metric_fns
+            is_shared = not (program.trains or hooks or self._metric_fns)
             hook_graph, spec = state.hook_graph(program, steps.value_specs, config, is_shared)
-            if program.takes_metrics and self._metric_fns:
+            if mode == ModeKeys.EVAL and self._metric_fns:
                 spec = self._with_metrics(spec, hook_graph, steps.batch_structure, config)
             triggers, is_restored = program.triggers(hook_graph), checkpoint is not None
             creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers, is_restored)
@@ -259,7 +259,7 @@ class KerasModel(PreparedModel):
             state.draws,
             jit_compile=config.jit_compile,
             replicas=replicas,
-            accumulate_steps=config.accumulate_steps,
+            batches_per_step=config.accumulate_steps,
             has_epochs=bool(epoch_hooks),
             changes=changes,
             keeps_each_step=takes_each_step(hooks),
