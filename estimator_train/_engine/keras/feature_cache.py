@@ -327,7 +327,10 @@ class _Filling:
         rows = [_narrowed(array, self._features.dtype) for array in computed]
         rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
         if self._bar is None:
-            _check_kinds(rows)
+            if any(row.dtype.hasobject for row in rows):
+                raise ValueError(
+                    "frozen_features keeps numbers, but the examples have string labels; map them to numbers"
+                )
             _check_each_alone(self._compute, inputs, computed)
             self._bar = _bar(self._store, rows, at_most)
         self._store.require_room(rows, len(rows[0]))
@@ -377,12 +380,6 @@ def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray
                 "The frozen layers' outputs for an example depend on its batch, so they cannot be computed once; "
                 "train without frozen_features."
             )
-
-
-def _check_kinds(rows: list[np.ndarray]) -> None:
-    for row in rows:
-        if row.dtype.hasobject:
-            raise ValueError("frozen_features keeps numbers, but the examples have string labels; map them to numbers")
 
 
 def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:

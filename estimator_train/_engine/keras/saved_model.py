@@ -43,7 +43,9 @@ def write_saved_model(
     wrapped = v1.wrap_function(build, [])
     root = tf.Module()
     # Not the model itself, all of whose layers Keras would trace; nor does it list metrics that Keras 3 layers update.
-    root.parts = [*_variables_and_resources(model_root), *wrapped.graph.variables]
+    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
+    parts = [part for part in object_based.parts_by_key(model_root).values() if isinstance(part, kinds)]
+    root.parts = [*parts, *wrapped.graph.variables]
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
         _save(root, directory, functions)
@@ -77,12 +79,6 @@ def _function(wrapped: Any, signature: SignatureDef) -> tf.types.experimental.Co
 
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in inputs.items()}
     return function.get_concrete_function(**specs)
-
-
-def _variables_and_resources(root: object) -> list[object]:
-    """Returns the variables, tables and files below `root` that a SavedModel needs."""
-    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
-    return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
 
 
 def _edit(directory: str, methods: dict[str, str], as_text: bool) -> None:
