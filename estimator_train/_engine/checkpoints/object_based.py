@@ -72,12 +72,8 @@ class ObjectSaver:
 
     def save(self, session: Any, save_path: str, global_step: Any, **_: Any) -> str:
         """Writes `<save_path>-<global_step>` and the `checkpoint` file; deletes checkpoints beyond keep_max."""
-        with (
-            eager_mode(),
-            synchronous.explaining_lost_worker(self._config.train_distribute),
-            root_logger_left_alone(),
-            _replacing(f"{save_path}-{int(global_step)}.index"),
-        ):
+        lost = synchronous.explaining_lost_worker(self._config.train_distribute)
+        with eager_mode(), lost, root_logger_left_alone():
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(
                     self._checkpoint,
@@ -118,25 +114,6 @@ def root_logger_left_alone() -> Iterator[None]:
         yield
     finally:
         logging.root.removeHandler(nothing)
-
-
-@contextlib.contextmanager
-def _replacing(path: str) -> Iterator[None]:
-    """Makes writing to `path` replace the file in ram://, too, where TensorFlow would append to it.
-
-    A resumed training saves the checkpoint that it started from a second time.
-    """
-    if not path.startswith("ram://") or not tf.io.gfile.exists(path):
-        yield
-        return
-    length = tf.io.gfile.stat(path).length
-    yield
-    with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    if len(content) > length:
-        tf.io.gfile.remove(path)
-        with tf.io.gfile.GFile(path, "wb") as file:
-            file.write(content[length:])
 
 
 def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool = False) -> None:
