@@ -173,7 +173,8 @@ class _Store:
 
     def __init__(self, directory: str | None = None) -> None:
         self._directory: Any = directory  # mypy does not see that what needs one is only called with one
-        self.rows, self.digest, self.is_complete = 0, None, False
+        self.rows, self.is_complete = 0, False
+        self.digest: str | None = None
         self._columns: list[Column] = []
         if directory is not None and not self._load():
             self.clear()
