@@ -305,18 +305,13 @@ def attached_values(path: str, names: list[str]) -> dict[str, Any]:
     return {name: reader.get_tensor(name + VALUE) for name in names if reader.has_tensor(name + VALUE)}
 
 
-def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Returns those entries of `attributes`, see `restore`, that the checkpoint at prefix `path` has."""
-    if not attributes:
-        return {}
+def among_saved(path: str, attributes: dict[str, dict[str, tf.Variable]]) -> dict[str, dict[str, tf.Variable]]:
+    """Returns those variables of `attributes`, see `restore`, that the checkpoint at prefix `path` has."""
     reader, there = reader_of(path), {}
-    for name, value in attributes.items():
-        if isinstance(value, dict):
-            kept = {key: part for key, part in value.items() if reader.has_tensor(f"{name}/{key}{VALUE}")}
-            if kept:
-                there[name] = kept
-        elif reader.has_tensor(name + VALUE):
-            there[name] = value
+    for name, variables in attributes.items():
+        saved = {key: variable for key, variable in variables.items() if reader.has_tensor(f"{name}/{key}{VALUE}")}
+        if saved:
+            there[name] = saved
     return there
 
 

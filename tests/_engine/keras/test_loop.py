@@ -4,6 +4,7 @@ import contextlib
 import math
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -95,6 +96,29 @@ def test_a_call_without_time_for_another_step_makes_one(batches, traced):
     loop, _, call, global_step = traced(Adding(batches), 12)
     assert [int(call(5, seconds)[step_outputs.STEPS]) for seconds in (0, 0)] == [1, 1]
     assert int(global_step) == 2 and loop.batches_if_idle() == 2 * batches
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_the_next_batch_is_read_while_a_step_runs(batches):
+    were_read, seen = [threading.Event() for _ in range(4)], []
+
+    def read(index):
+        were_read[index].set()
+        return index
+
+    def wait_for_next(index):
+        if index < 3:
+            seen.append(were_read[index + 1].wait(5))
+
+    class Waiting(Adding):
+        def step(self, batch):
+            tf.py_function(wait_for_next, [batch[0]], [])
+            return {}, {}
+
+    dataset = tf.data.Dataset.range(4).map(lambda index: tf.py_function(read, [index], tf.int64)).batch(1)
+    _, call = Loop(Waiting(batches), tf.distribute.get_strategy(), None).trace(iterator := iter(dataset))
+    call(iterator, 4 // batches, LONG, ())
+    assert seen == [True] * 3
 
 
 def test_a_call_gives_the_values_of_each_of_its_steps_if_asked(traced):
