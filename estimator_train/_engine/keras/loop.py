@@ -22,9 +22,8 @@ from estimator_train._engine.types import Nest, Strategy
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-# `Loop._steps` returns Results; the tf.while_loop in it carries Carried, whose first value is its condition.
-Results: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]
-Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor, "_Totals"]
+# What the loops of `Loop._steps` carry: whether they go on, the number of steps or batches done, and the totals.
+Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, "_Totals"]
 
 
 class Loop:
@@ -104,14 +103,17 @@ class Loop:
             def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
                 return (done < count) & (now <= last_start)
 
-            done, examples, seconds, saves = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
+            done, totals = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
-        values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
-        return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
+        values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: totals.examples}
+        values |= {step_outputs.INPUT_SECONDS: totals.seconds}
+        return values | {step_outputs.SAVES: totals.saves} if self._trains_with_others else values
 
-    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
-        """Returns the numbers of steps done and of their examples, the seconds of waiting, and how many wish to save.
+    def _steps(
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, _Totals]:
+        """Returns the number of steps done, and the totals.
 
         It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it. On
         GPUs, which are behind the host, it ends a step later rather than wait for each loss.
@@ -119,33 +121,26 @@ class Loop:
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
         take = functools.partial(self._take, iterator, wishes)
 
-        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
+        def step(_: tf.Tensor, done: tf.Tensor, totals: _Totals) -> Carried:
             if per_step == 1:
-                more, batches, saves, totals = take(done, none, saves, totals)
+                more, batches, totals = take(done, none, totals)
             else:
-                more, batches, saves, totals = tf.while_loop(
-                    lambda more, batches, *_: more & (batches < per_step),
-                    lambda _, *counts: take(done, *counts),
-                    (tf.constant(True), none, saves, totals),
+                more, batches, totals = tf.while_loop(
+                    lambda more, batches, _: more & (batches < per_step),
+                    lambda _, batches, totals: take(done, batches, totals),
+                    (tf.constant(True), none, totals),
                 )
                 tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
             done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
             goes_on, totals = self._goes_on(totals)
-            return more & may_start(done, totals.now) & goes_on, done, saves, totals
+            return more & may_start(done, totals.now) & goes_on, done, totals
 
-        _, done, saves, totals = tf.while_loop(
-            lambda more, *_: more, step, (may_start(none, begun), none, none, _Totals.at(begun))
-        )
-        return done, totals.examples, totals.seconds, saves
+        first = may_start(none, begun), none, _Totals.at(begun)
+        _, done, totals = tf.while_loop(lambda more, *_: more, step, first)
+        return done, totals
 
     def _take(
-        self,
-        iterator: BatchIterator,
-        wishes: tf.Tensor,
-        done: tf.Tensor,
-        batches: tf.Tensor,
-        saves: tf.Tensor,
-        totals: _Totals,
+        self, iterator: BatchIterator, wishes: tf.Tensor, done: tf.Tensor, batches: tf.Tensor, totals: _Totals
     ) -> Carried:
         """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it.
 
@@ -161,7 +156,7 @@ class Loop:
         if self._trains_with_others:
             is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
             more, examples, wished = self._agree(more, batch, wishes * is_first)
-            saves += wished
+            totals = totals._replace(saves=totals.saves + wished)
             agreed = [examples]
         count = tf.cast(more, tf.int64)
         # A step changes variables only once its batch is counted. While a worker waits for the others, no step runs.
@@ -169,7 +164,7 @@ class Loop:
             more = tf.identity(more)
         none = tf.constant(0, tf.int64)
         taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
-        return more, batches + count, saves, totals.plus(taken, arrived - totals.now, ended)
+        return more, batches + count, totals.plus(taken, arrived - totals.now, ended)
 
     def _goes_on(self, totals: _Totals) -> tuple[tf.Tensor, _Totals]:
         """Returns whether a step may follow the one that has run, as far as its loss is concerned, and new totals."""
@@ -267,10 +262,12 @@ class Loop:
 class SingleSteps(Loop):
     """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
-    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
+    def _steps(
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, _Totals]:
         none = tf.constant(0, tf.int64)
-        _, batches, _, totals = self._take(iterator, wishes, none, none, none, _Totals.at(begun))
-        return self._add_to_global_step(none, batches), totals.examples, totals.seconds, None
+        _, batches, totals = self._take(iterator, wishes, none, none, _Totals.at(begun))
+        return self._add_to_global_step(none, batches), totals
 
 
 class DevicesLoop(Loop):
@@ -289,10 +286,12 @@ class _Totals(NamedTuple):
     seconds: tf.Tensor  # float64, of waiting for batches
     now: tf.Tensor  # float64, when the last step ended
     has_loss: tf.Tensor  # bool, whether the last step's loss is no NaN
+    saves: tf.Tensor  # int64, how many replicas wish to save
 
     @classmethod
     def at(cls, begun: tf.Tensor) -> _Totals:
-        return cls(tf.constant(0, tf.int64), tf.constant(0, tf.float64), begun, tf.constant(True))
+        none = tf.constant(0, tf.int64)
+        return cls(none, tf.constant(0, tf.float64), begun, tf.constant(True), none)
 
     def plus(self, examples: tf.Tensor, seconds: tf.Tensor, now: tf.Tensor) -> _Totals:
         return self._replace(examples=self.examples + examples, seconds=self.seconds + seconds, now=now)
