@@ -66,15 +66,26 @@ def remote_scans(scans):
 
 @pytest.fixture
 def replaced_checkpoints(monkeypatch):
-    """Checkpoints are replaced, as in an object store: in ram://, TensorFlow would append to their index files."""
+    """Checkpoints are replaced, as in an object store: in ram://, TensorFlow appends to their index files."""
     save = ObjectSaver.save
 
     def save_anew(saver, session, save_path, global_step, **options):
-        for path in tf.io.gfile.glob(f"{save_path}-{int(global_step)}.index"):
-            tf.io.gfile.remove(path)
-        return save(saver, session, save_path, global_step, **options)
+        index = f"{save_path}-{int(global_step)}.index"
+        before = len(_content(index)) if tf.io.gfile.exists(index) else 0
+        path = save(saver, session, save_path, global_step, **options)
+        content = _content(index)
+        if len(content) > before:
+            tf.io.gfile.remove(index)
+            with tf.io.gfile.GFile(index, "wb") as file:
+                file.write(content[before:])
+        return path
 
     monkeypatch.setattr(ObjectSaver, "save", save_anew)
+
+
+def _content(path):
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()
 
 
 @pytest.mark.slow
