@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -76,27 +76,14 @@ def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
     A damaged file is read as far as possible, with a warning.
     """
     metrics = collections.defaultdict(dict)
-    for path in sorted(tf.io.gfile.glob(pattern)):
-        try:
-            for event in _events(path):
-                values = {
-                    value.tag: value.simple_value for value in event.summary.value if value.HasField("simple_value")
-                }
-                if values:
-                    metrics[event.step] |= values
-        except (tf.errors.DataLossError, tf.errors.FailedPreconditionError) as error:  # the latter for a directory
-            log.warning("Skipping the rest of event file %s, which is damaged: %s", path, error)
-    return dict(sorted(metrics.items()))
-
-
-def _events(path: str) -> Iterator[tf.compat.v1.Event]:
-    """Yields the events of a file. TensorFlow's summary_iterator would log a deprecation warning."""
     with eager_mode():
-        records = iter(tf.data.TFRecordDataset(path))
-    while True:
-        with eager_mode():
-            record = next(records, None)
-            if record is None:
-                return
-            event = v1.Event.FromString(record.numpy())
-        yield event
+        for path in sorted(tf.io.gfile.glob(pattern)):
+            try:
+                # TensorFlow's summary_iterator would log a deprecation warning.
+                for event in map(v1.Event.FromString, tf.data.TFRecordDataset(path).as_numpy_iterator()):
+                    numbers = [value for value in event.summary.value if value.HasField("simple_value")]
+                    if numbers:
+                        metrics[event.step] |= {value.tag: value.simple_value for value in numbers}
+            except (tf.errors.DataLossError, tf.errors.FailedPreconditionError) as error:  # the latter for a directory
+                log.warning("Skipping the rest of event file %s, which is damaged: %s", path, error)
+    return dict(sorted(metrics.items()))

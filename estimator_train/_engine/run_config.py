@@ -52,8 +52,8 @@ class _Setting(_Fact[_Value]):
 class RunConfig:
     """The settings of a run. They are read-only; `replace` returns a changed copy.
 
-    The constructor reads TF_CONFIG from the environment. The defaults are those of tf.estimator.RunConfig. You may add
-    attributes with other names, and subclasses may override the properties.
+    The constructor reads TF_CONFIG from the environment. You may add attributes with other names, and subclasses may
+    override the properties.
 
         >>> config = et.RunConfig(model_dir="runs/mine", save_checkpoints_steps=500)
         >>> config.replace(tf_random_seed=1).save_checkpoints_steps
@@ -67,43 +67,39 @@ class RunConfig:
       save_checkpoints_steps: global steps between checkpoints. Setting it makes `save_checkpoints_secs` None, and vice
         versa; if both are None, no checkpoints are saved.
       save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which is filled in
-        when an Estimator gets the config, or at once in a cluster, with device filters. Keras models use only its
-        `gpu_options.allow_growth` and `visible_device_list`, and ignore `device_fn`, `protocol` and
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default. Keras models use
+        only its `gpu_options.allow_growth` and `visible_device_list`, and ignore `device_fn`, `protocol` and
         `session_creation_timeout_secs`.
       keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
       keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.
       log_step_count_steps: global steps between log lines of loss and global_step/sec; None turns them off.
-      train_distribute: `tf.distribute.Strategy` for `train`. Copies of the config share the object.
+      train_distribute, eval_distribute: `tf.distribute.Strategy` for `train` and `evaluate`, shared by copies.
       device_fn: function of one argument, `op`, that returns the op's device.
       protocol: protocol of the cluster's servers: None (grpc), "grpc" or "grpc+verbs".
-      eval_distribute: `tf.distribute.Strategy` for `evaluate`, also shared by copies.
-      experimental_distribute: an object with attributes `train_distribute` and `eval_distribute`, which set the two
-        properties of these names; reads as None afterwards.
+      experimental_distribute: an object with the attributes `train_distribute` and `eval_distribute`, for these two.
       experimental_max_worker_delay_secs: int, the longest delay in seconds of the staggered start of workers.
       session_creation_timeout_secs: seconds to wait for a session.
       checkpoint_save_graph_def: whether to write graph.pbtxt and the meta graph.
       steps_per_loop: training steps per compiled call; hooks see the last one. "auto": up to the step that a hook
-        needs to see, for at most 0.2 seconds, 0.8 on a GPU; a hook of your own sees every step, unless it has a method
-        `next_look(global_step)`, see docs/hooks.md. An int >= 1: always that many, up to the next checkpoint, log line
-        or end. This and the following settings but the last apply to Keras models only.
+        needs to see (docs/hooks.md), for at most 0.2 seconds, 0.8 on a GPU. An int >= 1: always that many, up to the
+        next checkpoint, log line or end. This and the following settings but the last apply to Keras models only.
       accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.
       mixed_precision: "bfloat16" or "float16", the dtype in which layers compute, except output and preprocessing
         layers; variables stay float32. For float16, Keras' LossScaleOptimizer scales the loss.
-      recompute: whether to save memory by computing most activations again in the backward pass instead of keeping
-        them; for functional and Sequential models. Layers that cannot run twice, such as BatchNormalization and
-        Dropout, are not recomputed: a model with one after every convolution saves memory only with `jit_compile`.
+      recompute: whether to save memory by computing most activations again in the backward pass; for functional and
+        Sequential models. Layers that cannot run twice, such as BatchNormalization and Dropout, are not recomputed: a
+        model with one after every convolution saves memory only with `jit_compile`.
       jit_compile: whether to compile training steps with XLA. On several replicas, it compiles the forward and backward
-        pass of each; gradients are summed and weights updated outside.
-      async_checkpoints: whether training continues while a copy of the variables is written to a checkpoint; not
-        available with synchronous workers. Saving listeners are called once the checkpoint is on disk.
+        pass of each.
+      async_checkpoints: whether training continues while a checkpoint is written; not available with synchronous
+        workers.
       resume_input: whether `train` resumes the data where the checkpoint's training stopped, even inside an epoch,
         instead of starting from the beginning as tf.estimator does. The order of the data must be the same each time.
         The input_fns of this package skip directly to that position; for others, earlier examples are read and dropped.
-      deterministic: whether a program trains to the same weights, to the bit, each time it runs on the same machine.
-        Creating an Estimator then turns on TensorFlow's op determinism, for the whole process: ops take the kernels
-        that add in a fixed order, which are slower, and an op without one raises an error. Needs `tf_random_seed`; set
-        a seed before you build a Keras model, too, with `keras.utils.set_random_seed`. For a model_fn as well.
+      deterministic: whether a program trains to the same weights, to the bit, each time it runs on the same machine, by
+        TensorFlow's op determinism, for the whole process: ops take slower kernels, and an op without one raises an
+        error. Needs `tf_random_seed`; set a seed before you build a Keras model, too, with
+        `keras.utils.set_random_seed`. For a model_fn as well.
 
     Raises:
       ValueError: If a setting is out of range, settings conflict, or TF_CONFIG is invalid.

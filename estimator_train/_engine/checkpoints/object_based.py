@@ -72,12 +72,8 @@ class ObjectSaver:
 
     def save(self, session: Any, save_path: str, global_step: Any, **_: Any) -> str:
         """Writes `<save_path>-<global_step>` and the `checkpoint` file; deletes checkpoints beyond keep_max."""
-        with (
-            eager_mode(),
-            synchronous.explaining_lost_worker(self._config.train_distribute),
-            root_logger_left_alone(),
-            _replacing(f"{save_path}-{int(global_step)}.index"),
-        ):
+        lost = synchronous.explaining_lost_worker(self._config.train_distribute)
+        with eager_mode(), lost, root_logger_left_alone():
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(
                     self._checkpoint,
@@ -118,25 +114,6 @@ def root_logger_left_alone() -> Iterator[None]:
         yield
     finally:
         logging.root.removeHandler(nothing)
-
-
-@contextlib.contextmanager
-def _replacing(path: str) -> Iterator[None]:
-    """Makes writing to `path` replace the file in ram://, too, where TensorFlow would append to it.
-
-    A resumed training saves the checkpoint that it started from a second time.
-    """
-    if not path.startswith("ram://") or not tf.io.gfile.exists(path):
-        yield
-        return
-    length = tf.io.gfile.stat(path).length
-    yield
-    with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    if len(content) > length:
-        tf.io.gfile.remove(path)
-        with tf.io.gfile.GFile(path, "wb") as file:
-            file.write(content[length:])
 
 
 def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool = False) -> None:
@@ -328,18 +305,13 @@ def attached_values(path: str, names: list[str]) -> dict[str, Any]:
     return {name: reader.get_tensor(name + VALUE) for name in names if reader.has_tensor(name + VALUE)}
 
 
-def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Returns those entries of `attributes`, see `restore`, that the checkpoint at prefix `path` has."""
-    if not attributes:
-        return {}
+def among_saved(path: str, attributes: dict[str, dict[str, tf.Variable]]) -> dict[str, dict[str, tf.Variable]]:
+    """Returns those variables of `attributes`, see `restore`, that the checkpoint at prefix `path` has."""
     reader, there = reader_of(path), {}
-    for name, value in attributes.items():
-        if isinstance(value, dict):
-            kept = {key: part for key, part in value.items() if reader.has_tensor(f"{name}/{key}{VALUE}")}
-            if kept:
-                there[name] = kept
-        elif reader.has_tensor(name + VALUE):
-            there[name] = value
+    for name, variables in attributes.items():
+        saved = {key: variable for key, variable in variables.items() if reader.has_tensor(f"{name}/{key}{VALUE}")}
+        if saved:
+            there[name] = saved
     return there
 
 

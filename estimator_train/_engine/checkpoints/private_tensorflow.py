@@ -1,12 +1,8 @@
-"""Private names of TensorFlow that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of TensorFlow that this package uses, each behind a function."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -22,16 +18,6 @@ def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) ->
         return {name: without_value if id(child) in ids else child for name, child in found.items()}
 
     trackable._trackable_children = others
-
-
-@contextlib.contextmanager
-def taking_all_of_checkpoints(trackable: Any) -> Iterator[None]:
-    """Wraps a restore of a checkpoint that has the values that `leave_out_of_checkpoints` excludes."""
-    others = vars(trackable).pop("_trackable_children")
-    try:
-        yield
-    finally:
-        trackable._trackable_children = others
 
 
 def forget_values_to_come(model: Any) -> None:
@@ -50,5 +36,4 @@ def listeners(hook: tf.compat.v1.train.CheckpointSaverHook) -> list[Any]:
 
 def set_listeners(hook: tf.compat.v1.train.CheckpointSaverHook, listeners: Iterable[Any]) -> None:
     """Replaces the listeners of a CheckpointSaverHook, which accepts them only in its constructor."""
-    hook._listeners  # noqa: B018, fails if the name is gone, unlike setting it
     hook._listeners = list(listeners)

@@ -23,12 +23,10 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
 
         config = et.RunConfig(model_dir, train_distribute=distribution.gpus(2))
 
-    Other GPUs are hidden from this process, so that it takes none of their memory, and memory growth is enabled on the
-    chosen ones. TensorFlow allows this only before it opens its devices, which building a model does; afterwards, the
-    first GPUs are used as they are. A program with another strategy over further GPUs creates both strategies itself.
+    Other GPUs are hidden from this process, and memory growth is enabled on the chosen ones. TensorFlow allows this
+    only before it opens its devices, which building a model does; afterwards, the first GPUs are used as they are.
 
     Args:
-      count: number of GPUs.
       all_reduce: how to sum gradients: "nccl", "hierarchical" (only an even number), "one_device", or None for
         TensorFlow's choice, NCCL.
 
@@ -45,9 +43,7 @@ def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.
 
         config = et.RunConfig(model_dir, train_distribute=distribution.cpu_replicas(2))
 
-    Args:
-      count: number of logical CPU devices.
-      all_reduce: as for `gpus`, except "nccl".
+    `all_reduce` is as for `gpus`, except "nccl".
 
     Raises:
       ValueError: `all_reduce` is "nccl", or does not work for `count` replicas.
@@ -61,9 +57,7 @@ def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.
 def devices_to_split_over(count: int) -> list[str]:
     """Returns the names of the first `count` GPUs, chosen as by `gpus`, or of logical CPU devices if there is no GPU.
 
-    Raises:
-      ValueError: there are GPUs, but fewer than `count`.
-      RuntimeError: see `cpu_replicas`.
+    Raises ValueError if there are GPUs, but fewer; RuntimeError as `cpu_replicas` does.
     """
     if not tf.config.get_visible_devices("GPU"):
         return logical_cpus(count)
@@ -113,14 +107,12 @@ def multi_worker(
         strategy = distribution.multi_worker(8)
         config = et.RunConfig(model_dir, train_distribute=strategy)
 
-    Each worker uses its first `gpus` GPUs, or all of them if `gpus` is None; a worker without GPUs is a CPU replica. In
-    the evaluator, which is not a worker, the function returns None, because TensorFlow cannot create the strategy
-    there. Without TF_CONFIG, it is set from the variables of Slurm's srun, SageMaker or Vertex AI, if these have
-    started several tasks; if it is empty, which TensorFlow cannot read, it is removed. Like TensorFlow's constructor,
-    the function must be called before any other use of TensorFlow.
+    Returns None in the evaluator, where TensorFlow cannot create the strategy. If TF_CONFIG is not set, it is set from
+    the variables of Slurm's srun, SageMaker or Vertex AI, if these have started several tasks; if it is empty, which
+    TensorFlow cannot read, it is removed. Call the function before any other use of TensorFlow.
 
     Args:
-      gpus: number of GPUs per worker.
+      gpus: number of GPUs per worker; None means all of them. A worker without GPUs is a CPU replica.
       all_reduce: how to sum gradients: "nccl", "ring" (messages over gRPC), or None for NCCL on GPUs and a ring on
         CPUs. TensorFlow's own constructor takes the ring on GPUs, too.
 
@@ -146,11 +138,7 @@ def multi_worker(
 
 
 def communication(all_reduce: str | None = None) -> tf.distribute.experimental.CommunicationImplementation:
-    """Returns how workers with the visible GPUs sum gradients; None means NCCL on GPUs and a ring on CPUs.
-
-    Raises:
-      ValueError: `all_reduce` is neither "nccl" nor "ring", or "nccl" without GPUs.
-    """
+    """Returns how workers with the visible GPUs sum gradients; see `multi_worker`."""
     implementations = tf.distribute.experimental.CommunicationImplementation
     if all_reduce is None and nccl_sums_over_gpus():
         return implementations.NCCL

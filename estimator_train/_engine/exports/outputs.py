@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 v1 = tf.compat.v1
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
 from estimator_train._engine.exports.outputs import SUPERVISED_METHODS, ExportOutput
 from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.types import Nest
-
-if TYPE_CHECKING:
-    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -1,7 +1,4 @@
-"""Private names of TensorFlow that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of TensorFlow that this package uses, each behind a function."""
 
 from __future__ import annotations
 
@@ -56,8 +53,7 @@ def is_loss_averaged() -> bool:
 
 def set_loss_averaged() -> None:
     """Makes `is_loss_averaged` true, as a v1 optimizer does."""
-    if not is_loss_averaged():  # setting it would not fail if the name were gone
-        v1.get_default_graph()._is_loss_scaled_by_optimizer = True
+    v1.get_default_graph()._is_loss_scaled_by_optimizer = True
 
 
 def add_init_feeds(scaffold: tf.compat.v1.train.Scaffold, feeds: dict[tf.Tensor, Any]) -> None:

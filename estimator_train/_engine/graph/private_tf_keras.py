@@ -1,7 +1,4 @@
-"""Private names of tf_keras that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of tf_keras that this package uses, each behind a function."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ def legacy_step_variable(optimizer: Any) -> Any:
 
 def set_legacy_step_variable(optimizer: Any, variable: Any) -> None:
     """Replaces the variable of a legacy Keras optimizer's `iterations`, which can be set only once publicly."""
-    optimizer._iterations  # noqa: B018, fails if the name is gone, unlike setting it
     optimizer._iterations = variable
 
 

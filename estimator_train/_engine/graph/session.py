@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 
@@ -15,36 +16,36 @@ from estimator_train._engine.types import Scaffold, Session
 v1 = tf.compat.v1
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
     """Opens sessions restored from the checkpoint `path`, or from the newest in model_dir if `resumes` is set.
 
     In a cluster only the chief restores the checkpoint; workers wait until it has done so.
     """
 
-    def __init__(self, scaffold: Scaffold, config: RunConfig, path: str | None, resumes: bool = False) -> None:
-        self._scaffold = scaffold
-        self._config = config
-        self._path = path
-        self._resumes = resumes
+    scaffold: Scaffold
+    config: RunConfig
+    path: str | None
+    resumes: bool = False
 
     def create_session(self) -> Session:
-        if self._resumes and not self._config.is_chief:
+        if self.resumes and not self.config.is_chief:
             return self._wait_for_chief()
-        path, master = self._path, self._config.evaluation_master
-        if self._resumes:
-            path, master = checkpoints.latest_intact(self._config.model_dir), self._config.master
+        path, master = self.path, self.config.evaluation_master
+        if self.resumes:
+            path, master = checkpoints.latest_intact(self.config.model_dir), self.config.master
         session = v1.train.ChiefSessionCreator(
-            self._scaffold, master=master, config=self._config.session_config, checkpoint_filename_with_path=path
+            self.scaffold, master=master, config=self.config.session_config, checkpoint_filename_with_path=path
         ).create_session()
-        if self._resumes and path is not None:
-            state = tf.train.get_checkpoint_state(self._config.model_dir)
-            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes old ones
+        if self.resumes and path is not None:
+            state = tf.train.get_checkpoint_state(self.config.model_dir)
+            self.scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes old ones
         if not master:
             session.__class__ = _LocalSession  # SessionManager creates a tf.compat.v1.Session
         return session
 
     def _wait_for_chief(self) -> Session:
-        scaffold = self._scaffold.finalize()
+        scaffold = self.scaffold.finalize()
         manager = v1.train.SessionManager(
             local_init_op=scaffold.local_init_op,
             ready_op=scaffold.ready_op,
@@ -52,8 +53,8 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
             local_init_feed_dict=scaffold.local_init_feed_dict,
             recovery_wait_secs=1,  # poll every second; the default, and WorkerSessionCreator's, is 30
         )
-        timeout = self._config.session_creation_timeout_secs
-        return manager.wait_for_session(self._config.master, self._config.session_config, timeout)
+        timeout = self.config.session_creation_timeout_secs
+        return manager.wait_for_session(self.config.master, self.config.session_config, timeout)
 
 
 class _LocalSession(tf.compat.v1.Session):

@@ -32,8 +32,8 @@ def frozen_features(
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000)
 
     When training starts, the model's leading layers that are frozen (`trainable = False`) and deterministic run over
-    all examples, and their outputs are cached. Each step then runs and trains only the rest of the model, on all
-    replicas. Losses, checkpoints, evaluation, prediction and export remain those of the whole model.
+    all examples, and their outputs are cached. Each step then runs only the rest of the model. Losses, checkpoints,
+    evaluation, prediction and export remain those of the whole model.
 
     Args:
       examples: an input_fn that returns each example once, in a fixed order: one epoch, neither shuffled nor augmented.
@@ -42,19 +42,15 @@ def frozen_features(
       num_epochs: passes over the examples; None repeats forever.
       shuffle: whether to shuffle as `image_files` does. The same seed gives the same order.
       seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
-      cache: "memory", or a directory on a local disk, which is created if missing. Later runs reuse the directory as
-        long as the frozen layers, their weights, `dtype` and the examples are the same. An interrupted fill is
-        continued. If several processes share the directory, one fills it and the others wait.
+      cache: "memory", or a local directory. Later runs reuse the directory as long as the frozen layers, their weights,
+        `dtype` and the examples are the same, and continue an interrupted fill; other processes wait for it. To find
+        out whether the examples are the same, each process reads them once and compares their SHA-256, or what a method
+        `fingerprint()` of the input_fn returns.
       dtype: the dtype in which float32 features are cached. "float16" takes half the space and rounds features to 11
-        bits; losses then differ in the third or fourth digit. Labels, and features of other dtypes, are not converted.
-
-    To find out whether the examples in a directory are still valid, each process reads all examples once and compares
-    their SHA-256, without running the layers. If the input_fn has a method `fingerprint()` that returns a str, that is
-    compared instead.
+        bits; losses then differ in the third or fourth digit.
 
     Features stay in memory as long as the input_fn and the Estimator exist, so later calls of `train` reuse them. If
-    they take at most half of the free memory of each GPU that trains, they are copied there, and a step takes the
-    numbers of its examples. The workers of a cluster keep theirs in host memory.
+    they take at most half of the free memory of each GPU that trains, they are copied there, except in a cluster.
 
     Raises:
       ValueError: `dtype` is invalid, or `batch_size` is not positive. From `train`: the model cannot be split (it is a

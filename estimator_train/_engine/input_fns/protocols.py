@@ -19,8 +19,7 @@ class PreprocessesOnDevice(Protocol):
     replica, which reduces the data copied to the devices. Calling the input_fn directly returns preprocessed batches.
     """
 
-    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
-        """Returns the dataset of preprocessed batches."""
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset: ...
 
     def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Returns the dataset of (features, labels) batches with features that have not been preprocessed yet."""
@@ -42,8 +41,7 @@ class StartsAnywhere(Protocol):
     from the beginning and dropping the examples that it has already trained on.
     """
 
-    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
-        """Returns the dataset of (features, labels) batches from the beginning."""
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset: ...
 
     def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
         """Returns an input_fn that skips the first `examples` examples, counted over all epochs and input pipelines.

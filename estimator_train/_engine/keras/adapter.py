@@ -45,7 +45,6 @@ class Adapter(abc.ABC):
       other_package: the package of the other Keras.
       foreign_callback: the error for a callback of the other Keras, with a place for the callback.
       weights_file: the name of a file with the weights of a model.
-      reset_method: the method of a recurrent layer that resets its states.
       steps_read_metrics: whether a step returns the results of metrics, or `run_step` reads them after it.
     """
 
@@ -55,7 +54,6 @@ class Adapter(abc.ABC):
     other_package: ClassVar[str]
     foreign_callback: ClassVar[str]
     weights_file: ClassVar[str]
-    reset_method: ClassVar[str]
     steps_read_metrics: ClassVar[bool]
 
     # Copies
@@ -258,7 +256,7 @@ class Adapter(abc.ABC):
         """Resets the states of stateful recurrent layers, which would otherwise continue from the run before."""
         for layer in self.layers_within(model):
             if isinstance(layer, self.keras.layers.RNN) and layer.stateful and layer.built:
-                getattr(layer, self.reset_method)()
+                layer.reset_states()
 
     # Callbacks
 

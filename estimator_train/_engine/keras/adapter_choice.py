@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import h5py
+import tensorflow as tf
 import tf_keras
 
 from estimator_train._engine.keras.adapter import Adapter
@@ -91,9 +92,5 @@ def _saved_by(path: str) -> str:
                     f"{path} contains only the weights of a model; build the model, call its load_weights(), and pass "
                     "it as keras_model."
                 )
-            return _text(file.attrs.get("keras_version", ""))
+            return tf.compat.as_str_any(file.attrs.get("keras_version", ""))
     return ""
-
-
-def _text(attribute: str | bytes) -> str:
-    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)

@@ -34,6 +34,7 @@ log = tf.get_logger()
 _Compute = Callable[[Nest], list[np.ndarray]]  # from a batch of features to the frozen outputs
 
 _COMMIT_SECONDS = 5  # a killed process loses at most this much computing
+_RECORDED = ("rows", "digest", "is_complete")  # the attributes of a `_Store` in its manifest
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -165,14 +166,15 @@ class _Store:
     process wrote after them is cut off.
 
     Attributes:
-      rows: the number of rows.
-      digest: digest of the rows' examples at the last commit.
+      rows: the number of valid rows.
+      digest: the digest of their examples.
       is_complete: whether these are all examples.
     """
 
     def __init__(self, directory: str | None = None) -> None:
         self._directory: Any = directory  # mypy does not see that what needs one is only called with one
-        self.rows, self.digest, self.is_complete = 0, None, False
+        self.rows, self.is_complete = 0, False
+        self.digest: str | None = None
         self._columns: list[Column] = []
         if directory is not None and not self._load():
             self.clear()
@@ -184,7 +186,7 @@ class _Store:
         self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
 
     def append(self, arrays: list[np.ndarray], at_most: int = -1) -> None:
-        """Adds rows to all columns, which will have `at_most` rows in the end, or an unknown number if it is below 0.
+        """Adds rows, not yet valid, to all columns, which will have `at_most` in the end, below 0 an unknown number.
 
         Raises ValueError if the rows differ from earlier ones in type or shape.
         """
@@ -200,15 +202,15 @@ class _Store:
             )
         for column, array in zip(self._columns, arrays, strict=True):
             column.append(array, at_most)
-        self.rows += len(arrays[0])
+        self.is_complete = False
 
-    def commit(self, digest: str | None, is_complete: bool = False) -> None:
-        """Makes the rows valid; on disk, they are written before the manifest that records them."""
+    def commit(self) -> None:
+        """Writes the valid rows to disk, if there is a directory, and then the manifest that records them."""
         if self._directory is None:
             return
         for column in self._columns:
             column.sync()
-        manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._kinds()}
+        manifest = {name: getattr(self, name) for name in _RECORDED} | {"columns": self._kinds()}
         write_whole(os.path.join(self._directory, "manifest.json"), json.dumps(manifest))
 
     def require_room(self, arrays: list[np.ndarray], rows: int) -> int:
@@ -251,7 +253,7 @@ class _Store:
             Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), manifest["rows"])
             for index, (name, shape) in enumerate(manifest["columns"])
         ]
-        state = {name: manifest[name] for name in ("rows", "digest", "is_complete")}
+        state = {name: manifest[name] for name in _RECORDED}
         return state | {"_columns": columns, "sizes": [column.nbytes for column in columns]}
 
     def _kinds(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -273,7 +275,7 @@ def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, com
             if not filling.add(batch):
                 return False
     except BaseException:
-        filling.keep()
+        store.commit()
         raise
     finally:
         filling.close()
@@ -281,7 +283,8 @@ def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, com
         return False
     if not filling.seen:
         raise ValueError("The examples' input_fn returned no data for frozen_features.")
-    store.commit(filling.digest(), is_complete=True)
+    store.is_complete = True
+    store.commit()
     log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", filling.seen, time.monotonic() - start)
     return True
 
@@ -299,7 +302,6 @@ class _Filling:
         self.kept, self.seen = store.rows, 0
         self._digests: list[Any] = []
         self._bar: tqdm.tqdm | None = None
-        self._good: tuple[int, str] | None = None  # the number of valid rows, and the digest of their examples
         self._committed = time.monotonic()
 
     def add(self, batch: Nest) -> bool:
@@ -312,14 +314,17 @@ class _Filling:
         if known:
             _update(self._digests, leaves, slice(known))
             is_last = self.seen >= self.kept
-            if is_last and self.digest() != self._store.digest:
+            if is_last and _hex(self._digests) != self._store.digest:
                 return False
         if known < len(leaves[0]):
             at_most = self._num_batches * len(leaves[0])
             new_inputs, new_rest = tf.nest.map_structure(lambda leaf: leaf[known:], (inputs, rest))
             self._append(new_inputs, new_rest, at_most)
             _update(self._digests, leaves, slice(known, None))
-            self._keep_from_time_to_time()
+            self._store.rows, self._store.digest = self.seen, _hex(self._digests)
+            if time.monotonic() - self._committed > _COMMIT_SECONDS:
+                self._store.commit()
+                self._committed = time.monotonic()
         return True
 
     def _append(self, inputs: Nest, rest: Nest, at_most: int) -> None:
@@ -327,27 +332,15 @@ class _Filling:
         rows = [_narrowed(array, self._features.dtype) for array in computed]
         rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
         if self._bar is None:
-            _check_kinds(rows)
+            if any(row.dtype.hasobject for row in rows):
+                raise ValueError(
+                    "frozen_features keeps numbers, but the examples have string labels; map them to numbers"
+                )
             _check_each_alone(self._compute, inputs, computed)
             self._bar = _bar(self._store, rows, at_most)
         self._store.require_room(rows, len(rows[0]))
         self._store.append(rows, at_most)
         self._bar.update(len(rows[0]))
-
-    def _keep_from_time_to_time(self) -> None:
-        self._good = self._store.rows, self.digest()
-        if time.monotonic() - self._committed > _COMMIT_SECONDS:
-            self.keep()
-            self._committed = time.monotonic()
-
-    def keep(self) -> None:
-        """Makes the rows valid whose examples are in the digest."""
-        if self._good is not None:
-            self._store.rows, digest = self._good
-            self._store.commit(digest)
-
-    def digest(self) -> str:
-        return _hex(self._digests)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -377,12 +370,6 @@ def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray
                 "The frozen layers' outputs for an example depend on its batch, so they cannot be computed once; "
                 "train without frozen_features."
             )
-
-
-def _check_kinds(rows: list[np.ndarray]) -> None:
-    for row in rows:
-        if row.dtype.hasobject:
-            raise ValueError("frozen_features keeps numbers, but the examples have string labels; map them to numbers")
 
 
 def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:

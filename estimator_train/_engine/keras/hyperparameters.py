@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints import private_tensorflow
@@ -26,7 +23,6 @@ class Hyperparameters:
         self._compiled_before = {
             name: tf.Variable(value, trainable=False, name=f"compiled_{name}") for name, value in self._compiled.items()
         }
-        self._holders = []  # the trackable objects that have the variables as children
         self.saved = {}
         if variables:
             self.saved = {
@@ -40,20 +36,9 @@ class Hyperparameters:
         for part in list(tf.train.TrackableView(root).descendants()):
             if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values())):
                 private_tensorflow.leave_out_of_checkpoints(part, self._current.values())
-                self._holders.append(part)
 
-    @contextlib.contextmanager
-    def restoring(self, besides: dict[str, tf.Variable]) -> Iterator[None]:
-        """Wraps a restore; if the model is now compiled with another value than before, sets the new one afterwards.
-
-        `besides` has the entries of `saved` that the checkpoint has. Checkpoints of earlier versions have the values
-        only in the optimizer.
-        """
-        with contextlib.ExitStack() as stack:
-            if not besides.keys() >= self.saved.keys():
-                for holder in self._holders:
-                    stack.enter_context(private_tensorflow.taking_all_of_checkpoints(holder))
-            yield
+    def follow_compile(self) -> None:
+        """Sets the values, just restored, with which the model is now compiled otherwise than before."""
         for name, value in self._compiled.items():
             before = float(self._compiled_before[name].numpy())
             if before != value:

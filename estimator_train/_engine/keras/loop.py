@@ -22,9 +22,8 @@ from estimator_train._engine.types import Nest, Strategy
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-# `Loop._steps` returns Results; the tf.while_loop in it carries Carried, whose first value is its condition.
-Results: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]
-Carried: TypeAlias = tuple[tf.Tensor, Nest, tf.Tensor, "_Totals"]
+# What the loops of `Loop._steps` carry: whether they go on, the number of steps or batches done, and the totals.
+Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, "_Totals"]
 
 
 class Loop:
@@ -104,64 +103,68 @@ class Loop:
             def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
                 return (done < count) & (now <= last_start)
 
-            done, examples, seconds, saves = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
+            done, totals = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
-        values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
-        return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
+        values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: totals.examples}
+        values |= {step_outputs.INPUT_SECONDS: totals.seconds}
+        return values | {step_outputs.SAVES: totals.saves} if self._trains_with_others else values
 
-    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
-        """Returns the numbers of steps done and of their examples, the seconds of waiting, and how many wish to save.
+    def _steps(
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, _Totals]:
+        """Returns the number of steps done, and the totals.
 
-        A step must only start if there is data, because ops that need none, such as counting the optimizer's
-        iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
         It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it. On
         GPUs, which are behind the host, it ends a step later rather than wait for each loss.
         """
+        none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
+        take = functools.partial(self._take, iterator, wishes)
+
+        def step(_: tf.Tensor, done: tf.Tensor, totals: _Totals) -> Carried:
+            if per_step == 1:
+                more, batches, totals = take(done, none, totals)
+            else:
+                more, batches, totals = tf.while_loop(
+                    lambda more, batches, _: more & (batches < per_step),
+                    lambda _, batches, totals: take(done, batches, totals),
+                    (tf.constant(True), none, totals),
+                )
+                tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
+            done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
+            goes_on, totals = self._goes_on(totals)
+            return more & may_start(done, totals.now) & goes_on, done, totals
+
+        first = may_start(none, begun), none, _Totals.at(begun)
+        _, done, totals = tf.while_loop(lambda more, *_: more, step, first)
+        return done, totals
+
+    def _take(
+        self, iterator: BatchIterator, wishes: tf.Tensor, done: tf.Tensor, batches: tf.Tensor, totals: _Totals
+    ) -> Carried:
+        """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it.
+
+        A step must only start if there is data, because ops that need none, such as counting the optimizer's
+        iterations, would run anyway. A loop that carried the batch would take it to the host and back, because what a
+        function returns is on one device.
+        """
+        with tf.control_dependencies([totals.now]):
+            more, batch = private_tensorflow.next_on_devices(iterator)
+        with tf.control_dependencies([more]):
+            arrived = private_tensorflow.timestamp()
+        agreed = []
+        if self._trains_with_others:
+            is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
+            more, examples, wished = self._agree(more, batch, wishes * is_first)
+            totals = totals._replace(saves=totals.saves + wished)
+            agreed = [examples]
+        count = tf.cast(more, tf.int64)
+        # A step changes variables only once its batch is counted. While a worker waits for the others, no step runs.
+        with tf.control_dependencies([self._read.assign_add(count)]):
+            more = tf.identity(more)
         none = tf.constant(0, tf.int64)
-        with tf.control_dependencies([begun]):
-            more, batch, arrived, saves = self._next_batch(iterator, may_start(none, begun), wishes)
-        step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
-        totals = _Totals(none, arrived - begun, arrived, tf.constant(True))
-        _, _, done, totals = tf.while_loop(
-            lambda more, *_: more, functools.partial(step, iterator, may_start), (more, batch, none, totals)
-        )
-        return done, totals.examples, totals.seconds, saves
-
-    # Whether another step may start depends on when this one started: at its end, it would be too late to read ahead.
-
-    def _step(
-        self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
-    ) -> Carried:
-        optional, *examples_of_all = batch
-        taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
-        done = self._add_to_global_step(done)
-        more, batch, arrived, _ = self._next_batch(iterator, may_start(done, totals.now))
-        goes_on, totals = self._goes_on(totals.plus(taken, arrived - ended, arrived))
-        return more & goes_on, batch, done, totals
-
-    def _accumulated_step(
-        self, iterator: BatchIterator, may_start: MayStart, _: tf.Tensor, batch: Nest, done: tf.Tensor, totals: _Totals
-    ) -> Carried:
-        batches_per_step = self._program.batches_per_step
-
-        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Carried:
-            optional, *examples_of_all = batch
-            taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
-            batches += 1
-            more, batch, arrived, _ = self._next_batch(
-                iterator, (batches < batches_per_step) | may_start(done + 1, totals.now)
-            )
-            return more, batch, batches, totals.plus(taken, arrived - ended, arrived)
-
-        more, batch, batches, totals = tf.while_loop(
-            lambda more, batch, batches, _: more & (batches < batches_per_step),
-            run_batch,
-            (tf.constant(True), batch, tf.constant(0, tf.int64), totals),
-        )
-        self._end_step(batches)
-        goes_on, totals = self._goes_on(totals)
-        return more & goes_on, batch, self._add_to_global_step(done), totals
+        taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
+        return more, batches + count, totals.plus(taken, arrived - totals.now, ended)
 
     def _goes_on(self, totals: _Totals) -> tuple[tf.Tensor, _Totals]:
         """Returns whether a step may follow the one that has run, as far as its loss is concerned, and new totals."""
@@ -176,46 +179,6 @@ class Loop:
         with tf.device(self._device):
             self._strategy.run(self._program.update, args=(batches,))
         self._program.end_step()
-
-    def _next_batch(
-        self, iterator: BatchIterator, wanted: tf.Tensor, wishes: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tuple, tf.Tensor, tf.Tensor | None]:
-        """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
-
-        `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
-        those of `synchronous.Agreement`, and nobody runs a step if one worker wishes to stop.
-
-        The batch waits for `wanted` only, because a function runs ops as soon as their inputs are available. Timestamps
-        alone run in the order of the code, so the time is never earlier than the one before.
-        """
-
-        specs = []
-
-        def read() -> tf.experimental.Optional:
-            batch = private_tensorflow.next_as_optional(iterator)
-            specs.append(batch.element_spec)
-            if not self._trains_with_others:
-                self._read.assign_add(tf.cast(batch.has_value(), tf.int64))  # before the batch leaves the cond
-            return batch
-
-        batch = tf.cond(wanted, read, lambda: tf.experimental.Optional.empty(*specs))
-        has_next = batch.has_value()
-        with tf.control_dependencies([has_next]):
-            arrived = private_tensorflow.timestamp()
-        if not self._trains_with_others:
-            return has_next, (batch,), arrived, None
-        wishes = tf.zeros([2], tf.int64) if wishes is None else wishes
-        none = tf.constant(False), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
-        runs, examples, saves = tf.cond(wanted, lambda: self._agree(has_next, batch.get_value, wishes), lambda: none)
-        return self._counted(runs), (batch, examples), arrived, saves
-
-    def _counted(self, has_batch: tf.Tensor) -> tf.Tensor:
-        """Counts a batch that has been read; a step that waits for the result changes variables only after that.
-
-        A worker counts its batch when all have one: while it waits for the others, no step runs.
-        """
-        with tf.control_dependencies([self._read.assign_add(tf.cast(has_batch, tf.int64))]):
-            return tf.identity(has_batch)
 
     def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Nest], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
@@ -299,81 +262,21 @@ class Loop:
 class SingleSteps(Loop):
     """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
-    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
+    def _steps(
+        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, _Totals]:
         none = tf.constant(0, tf.int64)
-        with tf.control_dependencies([begun]):
-            batch = private_tensorflow.next_as_optional(iterator)
-        has_batch = self._counted(batch.has_value())
-        with tf.control_dependencies([has_batch]):
-            arrived = private_tensorflow.timestamp()
-
-        def step() -> tuple[tf.Tensor, tf.Tensor]:
-            examples, _ = self._run_batch(none, batch.get_value())
-            return self._add_to_global_step(none), examples
-
-        done, examples = tf.cond(has_batch, step, lambda: (none, none))
-        return done, examples, arrived - begun, None
+        _, batches, totals = self._take(iterator, wishes, none, none, _Totals.at(begun))
+        return self._add_to_global_step(none, batches), totals
 
 
 class DevicesLoop(Loop):
     """A `Loop` over devices onto which the iterator reads batches ahead: several in this process, or a GPU.
 
-    Each batch is on the device of its replica and never leaves it. A loop that carried it, as that of a CPU, would take
-    it to the host and back, because what a function returns is on one device. So each step takes its batch itself.
-
-    It also counts on the host, which would otherwise wait for a GPU at each decision.
+    It counts on the host, which would otherwise wait for a GPU at each decision.
     """
 
     _counts_on_host = True
-
-    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> Results:
-        none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
-        take = functools.partial(self._take, iterator, wishes)
-
-        def step(_: tf.Tensor, done: tf.Tensor, saves: tf.Tensor, totals: _Totals) -> Carried:
-            if per_step == 1:
-                more, batches, saves, totals = take(done, none, saves, totals)
-            else:
-                more, batches, saves, totals = tf.while_loop(
-                    lambda more, batches, *_: more & (batches < per_step),
-                    lambda _, *counts: take(done, *counts),
-                    (tf.constant(True), none, saves, totals),
-                )
-                tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
-            done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
-            goes_on, totals = self._goes_on(totals)
-            return more & may_start(done, totals.now) & goes_on, done, saves, totals
-
-        totals = _Totals(none, tf.constant(0, tf.float64), begun, tf.constant(True))
-        _, done, saves, totals = tf.while_loop(
-            lambda more, *_: more, step, (may_start(none, begun), none, none, totals)
-        )
-        return done, totals.examples, totals.seconds, saves
-
-    def _take(
-        self,
-        iterator: BatchIterator,
-        wishes: tf.Tensor,
-        done: tf.Tensor,
-        batches: tf.Tensor,
-        saves: tf.Tensor,
-        totals: _Totals,
-    ) -> Carried:
-        """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it."""
-        with tf.control_dependencies([totals.now]):
-            more, batch = private_tensorflow.next_on_devices(iterator)
-        with tf.control_dependencies([more]):
-            arrived = private_tensorflow.timestamp()
-        agreed = []
-        if self._trains_with_others:
-            is_first = tf.cast((done < 1) & (batches < 1), tf.int64)  # wishes count once in a call
-            more, examples, wished = self._agree(more, batch, wishes * is_first)
-            saves += wished
-            agreed = [examples]
-        more = self._counted(more)
-        none = tf.constant(0, tf.int64)
-        taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
-        return more, batches + tf.cast(more, tf.int64), saves, totals.plus(taken, arrived - totals.now, ended)
 
 
 class _Totals(NamedTuple):
@@ -381,8 +284,14 @@ class _Totals(NamedTuple):
 
     examples: tf.Tensor  # int64
     seconds: tf.Tensor  # float64, of waiting for batches
-    now: tf.Tensor  # float64, when the last batch arrived, or in a `DevicesLoop`, when the last step ended
+    now: tf.Tensor  # float64, when the last step ended
     has_loss: tf.Tensor  # bool, whether the last step's loss is no NaN
+    saves: tf.Tensor  # int64, how many replicas wish to save
+
+    @classmethod
+    def at(cls, begun: tf.Tensor) -> _Totals:
+        none = tf.constant(0, tf.int64)
+        return cls(none, tf.constant(0, tf.float64), begun, tf.constant(True), none)
 
     def plus(self, examples: tf.Tensor, seconds: tf.Tensor, now: tf.Tensor) -> _Totals:
         return self._replace(examples=self.examples + examples, seconds=self.seconds + seconds, now=now)

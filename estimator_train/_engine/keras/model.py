@@ -32,20 +32,17 @@ from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest, SessionRunHook, Strategy
 
 
-class _LastTrained:
+class _LastTrained(weakref.WeakValueDictionary[str, "KerasModel"]):
     """Knows which model was last trained in a directory, and frees its copies when another one is trained there.
 
     Otherwise a notebook, which keeps the Estimators of a cell that is run again, would keep the copies of each.
     """
 
-    def __init__(self) -> None:
-        self._models: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
-
     def replace(self, model_dir: str, model: KerasModel) -> None:
-        earlier = self._models.get(model_dir, model)
+        earlier = self.get(model_dir, model)
         if earlier is not model:
             earlier.free_states()
-        self._models[model_dir] = model
+        self[model_dir] = model
 
 
 _LAST_TRAINED = _LastTrained()
@@ -100,12 +97,12 @@ class KerasModel(PreparedModel):
                 state = stack.enter_context(self._state(mode, start))
                 program, input_fn = self._program(mode, state, input_fn, config, hooks)
                 make_dataset = functools.partial(state.dataset, input_fn, mode=mode, config=config, params=params)
-                restored = self._restored(state, checkpoint)
+                restored = state.restored(checkpoint, self._just_trained(checkpoint))
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
-            is_shared = program.shares_hook_graph and not hooks and not self._metric_fns
+            is_shared = not (program.trains or hooks or self._metric_fns)
             hook_graph, spec = state.hook_graph(program, steps.value_specs, config, is_shared)
-            if program.takes_metrics and self._metric_fns:
+            if mode == ModeKeys.EVAL and self._metric_fns:
                 spec = self._with_metrics(spec, hook_graph, steps.batch_structure, config)
             triggers, is_restored = program.triggers(hook_graph), checkpoint is not None
             creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers, is_restored)
@@ -164,7 +161,7 @@ class KerasModel(PreparedModel):
         receiver_fn = receiver_fns[ModeKeys.PREDICT]
         with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, start) as state:
             predictions_of, serve = self._serving(state)
-            with self._restored(state, start.checkpoint):
+            with state.restored(start.checkpoint, self._just_trained(start.checkpoint)):
                 if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
                     build = tf.function(lambda: predictions_of(receiver_fn().features), autograph=False)
                     with BUILDING:
@@ -207,10 +204,6 @@ class KerasModel(PreparedModel):
         if self._just_saved != (path, threading.get_ident()):
             return None
         return self._trained
-
-    def _restored(self, state: ModelState, path: str | None) -> contextlib.AbstractContextManager[None]:
-        """See `ModelState.restored`."""
-        return state.restored(path, self._just_trained(path))
 
     @contextlib.contextmanager
     def _state(self, mode: str, start: Start) -> Iterator[ModelState]:
@@ -266,7 +259,7 @@ class KerasModel(PreparedModel):
             state.draws,
             jit_compile=config.jit_compile,
             replicas=replicas,
-            accumulate_steps=config.accumulate_steps,
+            batches_per_step=config.accumulate_steps,
             has_epochs=bool(epoch_hooks),
             changes=changes,
             keeps_each_step=takes_each_step(hooks),

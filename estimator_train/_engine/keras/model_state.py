@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.checkpoints.object_based import ObjectSaver
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.private_tensorflow import own_collectives
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
@@ -23,7 +24,6 @@ from estimator_train._engine.input_fns.protocols import on_host_and_device
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.device_rows import DeviceRows
 from estimator_train._engine.keras.feature_cache import FeatureBatches
-from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
 from estimator_train._engine.keras.loop import Loop, PredictionLoop
 from estimator_train._engine.keras.protocols import FrozenPart, Model
@@ -34,8 +34,8 @@ from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import HookGraph
 from estimator_train._engine.types import Strategy
 
+v1 = tf.compat.v1
 log = tf.get_logger()
-
 
 # Held while a model is copied or traced: a copy in mixed precision is made under Keras' global policy, and traces over
 # the replicas of one strategy in several threads have hung.
@@ -109,17 +109,24 @@ class ModelState:
     def hook_graph(
         self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig, is_shared: bool
     ) -> tuple[HookGraph, EstimatorSpec]:
-        """Like `make_hook_graph`; runs with equal values, whose hooks add nothing to the graph, may share one."""
-        make = functools.partial(make_hook_graph, program, value_specs, self.checkpoint, config)
-        if not is_shared:
-            return make(self)
+        """Returns a `HookGraph` for the values of the program's steps, and its EstimatorSpec.
+
+        Runs with equal values, whose hooks add nothing to the graph, may share one.
+        """
         key = program.mode, *value_specs.items()
-        if key not in self._hook_graphs:
-            hook_graph, spec = make()
-            with hook_graph.graph.as_default():
-                spec.scaffold.finalize()
-            self._hook_graphs[key] = hook_graph, spec
-        return self._hook_graphs[key]
+        if is_shared and key in self._hook_graphs:
+            return self._hook_graphs[key]
+        hook_graph = HookGraph(value_specs, None if is_shared else self)
+        with hook_graph.graph.as_default():
+            saver = ObjectSaver(self.checkpoint, config)
+            v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # a user's CheckpointSaverHook looks there
+            ready = hook_graph.ready_op
+            scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
+            spec = program.spec(hook_graph, scaffold)
+            if is_shared:
+                scaffold.finalize()
+                self._hook_graphs[key] = hook_graph, spec
+        return hook_graph, spec
 
     def check_variables(self, used: Iterable[tf.Variable]) -> None:
         """See `ModelSource.check_variables`."""
@@ -368,9 +375,10 @@ class TrainingState(ModelState):
 
     def _assign(self, path: str, trained: ModelState | None) -> None:
         saved = object_based.among_saved(path, self._hyperparameters.saved)
-        with self.strategy.scope(), self._hyperparameters.restoring(saved):
+        with self.strategy.scope():
             attached = {"estimator_global_step": self.global_step, **saved}
             object_based.restore(self._parts, attached, path, trains=True)
+            self._hyperparameters.follow_compile()
 
     def begin_steps(self) -> None:
         """Notes that the variables no longer have a checkpoint's values."""

@@ -1,7 +1,4 @@
-"""Private names of tf_keras and Keras 3 that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of tf_keras and Keras 3 that this package uses, each behind a function."""
 
 from __future__ import annotations
 
@@ -22,7 +19,10 @@ def compile_arguments(model: Any) -> dict[str, Any]:
 
 
 def mask_of(prediction: tf.Tensor) -> tf.Tensor | None:
-    """Returns the mask that a layer has attached to its output and that losses and metrics read, or None."""
+    """Returns the mask that a layer has attached to its output and that losses and metrics read, or None.
+
+    Public properties only work for symbolic tensors.
+    """
     return getattr(prediction, "_keras_mask", None)
 
 

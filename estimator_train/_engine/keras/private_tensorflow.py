@@ -1,7 +1,4 @@
-"""Private names of TensorFlow that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of TensorFlow that this package uses, each behind a function."""
 
 from __future__ import annotations
 
@@ -22,14 +19,9 @@ def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.t
     v1 optimizers have no configuration. Their settings are all attributes except the variables and the bookkeeping of
     checkpoints, which a deep copy would include.
     """
-    variables = {name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")}
-    bookkeeping = {name for name in vars(optimizer) if name.startswith("_self_")}
-    missing = variables.keys() - vars(optimizer).keys()
-    if missing or not bookkeeping:
-        raise AttributeError(f"{type(optimizer).__name__} lacks {sorted(missing) or 'attributes of its checkpoints'}")
     copied = object.__new__(type(optimizer))
-    vars(copied).update({name: value for name, value in vars(optimizer).items() if name not in bookkeeping})
-    vars(copied).update(variables)
+    vars(copied).update({name: value for name, value in vars(optimizer).items() if not name.startswith("_self_")})
+    vars(copied).update({name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")})
     return copied
 
 
@@ -76,22 +68,6 @@ def unchecked(function: tf.types.experimental.ConcreteFunction) -> Callable:
     return call
 
 
-def next_as_optional(iterator: BatchIterator) -> tf.experimental.Optional:
-    """Takes the next batch of the only local replica, as `iterator.get_next_as_optional()` does without a strategy.
-
-    With one, that method asks for the size of the dataset when it is traced, which is no part of the iterator's
-    `tf.TypeSpec`: a function traced for endless data, or for none, would serve other data, too. And it waits for the
-    other workers.
-    """
-    from tensorflow.python.distribute import input_lib
-
-    if not isinstance(iterator, input_lib.DistributedIteratorBase):
-        return iterator.get_next_as_optional()
-    (of_worker,) = iterator._iterators
-    (optional,) = of_worker.get_next_as_optional_list()
-    return optional
-
-
 def strategy_of(iterator: BatchIterator) -> Strategy:
     """Returns the strategy that has distributed the dataset of `iterator`, TensorFlow's default one if none has."""
     from tensorflow.python.distribute import input_lib
@@ -101,14 +77,18 @@ def strategy_of(iterator: BatchIterator) -> Strategy:
     return iterator._strategy
 
 
-def next_on_devices(iterator: tf.distribute.DistributedIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
+def next_on_devices(iterator: BatchIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 
-    `iterator` is that of a distributed dataset in which each replica has a batch or none has. Its own
-    `get_next_as_optional` puts all batches into one Optional, which lies on one device.
+    In `iterator`, each replica has a batch or none has. The `get_next_as_optional` of a strategy's iterator puts all
+    batches into one Optional, which lies on one device, and waits for the other workers. When it is traced, it asks for
+    the size of the dataset, so the function would serve no other.
     """
     from tensorflow.python.distribute import input_lib
 
+    if not isinstance(iterator, input_lib.DistributedIteratorBase):
+        of_all = iterator.get_next_as_optional()
+        return of_all.has_value(), of_all.get_value
     strategy = strategy_of(iterator)
     (of_worker,) = iterator._iterators
     optionals = of_worker.get_next_as_optional_list()

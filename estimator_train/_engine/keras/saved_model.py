@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.exports.outputs import ExportOutput
 from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.types import Nest
-
-if TYPE_CHECKING:
-    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -45,7 +43,9 @@ def write_saved_model(
     wrapped = v1.wrap_function(build, [])
     root = tf.Module()
     # Not the model itself, all of whose layers Keras would trace; nor does it list metrics that Keras 3 layers update.
-    root.parts = [*_variables_and_resources(model_root), *wrapped.graph.variables]
+    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
+    parts = [part for part in object_based.parts_by_key(model_root).values() if isinstance(part, kinds)]
+    root.parts = [*parts, *wrapped.graph.variables]
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
         _save(root, directory, functions)
@@ -81,17 +81,11 @@ def _function(wrapped: Any, signature: SignatureDef) -> tf.types.experimental.Co
     return function.get_concrete_function(**specs)
 
 
-def _variables_and_resources(root: object) -> list[object]:
-    """Returns the variables, tables and files below `root` that a SavedModel needs."""
-    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
-    return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
-
-
 def _edit(directory: str, methods: dict[str, str], as_text: bool) -> None:
     """Sets the method names of the signatures, because TensorFlow saves all of them as Predict signatures."""
     path = os.path.join(directory, "saved_model.pb")
     with tf.io.gfile.GFile(path, "rb") as file:
-        saved_model = saved_model_pb2.SavedModel.FromString(file.read())
+        saved_model = SavedModel.FromString(file.read())
     for key, method in methods.items():
         saved_model.meta_graphs[0].signature_def[key].method_name = method
     content = saved_model.SerializeToString()

@@ -33,8 +33,6 @@ class StepProgram:
       preprocess: function that each replica first applies to the features of a batch, or None.
       mode: the mode of its EstimatorSpec, one of `ModeKeys`.
       trains: whether its steps change the model.
-      shares_hook_graph: whether runs whose hooks add nothing to the hook graph may share one.
-      takes_metrics: whether the run reports the metrics of `add_metrics`.
       keras_step: the name of the model's step that computes its compiled loss, or None.
       batches_per_step: batches that a step takes on each replica; `update` ends a step of several batches.
       keeps_each_step: whether a call gives the values of each of its steps, `step_outputs.EACH_STEP`.
@@ -45,14 +43,9 @@ class StepProgram:
     preprocess: Callable | None
     mode: ClassVar[str]
     trains: ClassVar[bool] = False
-    shares_hook_graph: ClassVar[bool] = True
-    takes_metrics: ClassVar[bool] = False
     keras_step: ClassVar[str | None] = None
+    batches_per_step = 1
     keeps_each_step = False
-
-    @property
-    def batches_per_step(self) -> int:
-        return 1
 
     def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
@@ -133,7 +126,7 @@ class TrainingProgram(StepProgram):
       draws: the random numbers of the step's layers and changes.
       jit_compile: whether XLA compiles the step, even if the model was compiled without.
       replicas: number of replicas that run the steps, in all processes.
-      accumulate_steps: batches per replica whose mean gradient makes one update.
+      batches_per_step: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
     """
@@ -143,18 +136,17 @@ class TrainingProgram(StepProgram):
     draws: StepDraws = dataclasses.field(compare=False)
     jit_compile: bool = False
     replicas: int = 1
-    accumulate_steps: int = 1
+    batches_per_step: int = 1
     has_epochs: bool = False
     changes: tuple[Callable, ...] = ()
     keeps_each_step: bool = False
 
     mode = ModeKeys.TRAIN
     trains = True
-    shares_hook_graph = False
     keras_step = "train_step"
 
     def __post_init__(self) -> None:
-        adapter, model, accumulates = self.adapter, self.model, self.accumulate_steps > 1
+        adapter, model, accumulates = self.adapter, self.model, self.batches_per_step > 1
         self._accumulated = None
         if accumulates:
             self._needs_own_step("accumulate_steps", "accumulate there, or leave out accumulate_steps")
@@ -216,10 +208,6 @@ class TrainingProgram(StepProgram):
         if not self.adapter.is_own_step(self.model, "train_step"):
             name = type(self.model).__name__
             raise ValueError(f"{setting} needs Keras' own training step, but {name} overrides train_step; {mend}.")
-
-    @property
-    def batches_per_step(self) -> int:
-        return self.accumulate_steps
 
     def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         loss = _loss(hook_graph)
@@ -298,7 +286,6 @@ class EvaluationProgram(StepProgram):
     replicas: int = 1
 
     mode = ModeKeys.EVAL
-    takes_metrics = True
     keras_step = "test_step"
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ asks for variables, the graph gets copies of the model's; see `hook_variables`.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -71,48 +72,40 @@ class HookGraph:
         session.run(self._set_step, {self._next_step: step})
 
 
+@dataclasses.dataclass(eq=False)
 class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
     """Creates FunctionSessions for a MonitoredSession.
 
     `is_restored`: whether the steps start from a checkpoint, so that initializers of variables do not count.
     """
 
-    def __init__(
-        self,
-        scaffold: Scaffold,
-        hook_graph: HookGraph,
-        steps: Steps,
-        triggers: Iterable[tf.Operation | tf.Tensor],
-        is_restored: bool = False,
-    ) -> None:
-        self._scaffold = scaffold
-        self._hook_graph = hook_graph
-        self._steps = steps
-        self._triggers = triggers
-        self._is_restored = is_restored
+    scaffold: Scaffold
+    hook_graph: HookGraph
+    steps: Steps
+    triggers: Iterable[tf.Operation | tf.Tensor]
+    is_restored: bool = False
 
     def create_session(self) -> FunctionSession:
         with eager_mode():
-            self._steps.start()
-        self._hook_graph.variables.finish()
-        self._scaffold.finalize()
-        session = FunctionSession(self._open_session, self._hook_graph, self._steps, self._triggers)
-        if not self._is_restored:
+            self.steps.start()
+        self.hook_graph.variables.finish()
+        self.scaffold.finalize()
+        session = FunctionSession(self._open_session, self.hook_graph, self.steps, self.triggers)
+        if not self.is_restored:
             session.take_initial_values()
-        self._is_restored = True  # by `steps`, if there is another session after an error
+        self.is_restored = True  # by `steps`, if there is another session after an error
         return session
 
     def _open_session(self) -> Session:
-        scaffold = self._scaffold
         manager = v1.train.SessionManager(
-            local_init_op=scaffold.local_init_op,
-            ready_op=scaffold.ready_op,
-            ready_for_local_init_op=scaffold.ready_for_local_init_op,
-            graph=self._hook_graph.graph,
+            local_init_op=self.scaffold.local_init_op,
+            ready_op=self.scaffold.ready_op,
+            ready_for_local_init_op=self.scaffold.ready_for_local_init_op,
+            graph=self.hook_graph.graph,
         )
         # The ops that hooks add are small, so they run on the CPU and leave GPU memory to the steps.
         config = v1.ConfigProto(device_count={"GPU": 0})
-        return manager.prepare_session("", init_op=scaffold.init_op, config=config)
+        return manager.prepare_session("", init_op=self.scaffold.init_op, config=config)
 
 
 class Steps(Protocol):

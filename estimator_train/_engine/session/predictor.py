@@ -24,16 +24,12 @@ class Predictor:
     ```
 
     The first call traces the model, or builds the graph of a model_fn, and so does a call with features of another
-    dtype or structure. Other batch sizes cost nothing. If another dimension changes its size between calls, the model
-    is traced once more, for any size of it. Several threads may call a Predictor at the same time.
-
-    Attributes:
-      checkpoint_path: path prefix of the checkpoint, or None for initial weights. The Predictor keeps using it even if
-        `Estimator.latest_checkpoint` returns a newer one.
+    dtype or structure, or of a new size in a dimension other than the batch. Several threads may call a Predictor at
+    the same time. `checkpoint_path` is the path prefix of its checkpoint, or None for initial weights.
     """
 
     def __init__(self, function_of: Callable[[Any], tuple[Callable, Callable]], checkpoint_path: str | None) -> None:
-        """`function_of` is the result of `model_fn.PreparedModel.predict_functions`."""
+        """`function_of` is the result of `PreparedModel.predict_functions`."""
         self.checkpoint_path = checkpoint_path
         self._function_of: Callable | None = function_of
         self._functions: dict[Any, Callable] = {}  # by the `_kind` of the features
@@ -42,17 +38,13 @@ class Predictor:
         self._lock = threading.Lock()
 
     def __call__(self, features: Any) -> dict[Any, np.ndarray]:
-        """Predicts a batch.
+        """Returns a dict of prediction keys to numpy arrays, or one array if a model_fn's predictions are one tensor.
 
-        Args:
-          features: features in the form of an input_fn's dataset: an array with one entry per example, or a dict or
-            tuple of such arrays. Arrays may be numpy arrays, tensors or lists of numbers; Python floats become float32.
+        `features` is a batch as of an input_fn's dataset: an array with one entry per example, or a dict or tuple of
+        such arrays. Arrays may be numpy arrays, tensors or lists of numbers; Python floats become float32.
 
-        Returns:
-          A dict of prediction keys to numpy arrays, or a single array if a model_fn's predictions are one tensor.
-
-        Raises:
-          ValueError: a feature is a scalar, none of the `predict_keys` is a prediction, or the Predictor is closed.
+        Raises ValueError if a feature is a scalar, none of the `predict_keys` is a prediction, or the Predictor is
+        closed.
         """
         with explaining_oom(), eager_mode():
             features = _as_arrays(features)

@@ -10,13 +10,11 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
+from google.protobuf.message import Message
 
 
 def work_with_protobuf_7() -> None:

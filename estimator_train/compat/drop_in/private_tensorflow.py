@@ -1,7 +1,4 @@
-"""Private names of TensorFlow that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of TensorFlow that this package uses, each behind a function."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ import os
 import sys
 
 import pytest
-import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
@@ -114,12 +113,3 @@ def test_evaluation_reads_such_checkpoints(train, classifier, data, batches):
         classifier("sgd", metrics=()), model_dir=os.path.dirname(estimator.latest_checkpoint())
     )
     assert again.evaluate(batches(data, 32)) == before
-
-
-def test_a_checkpoint_of_an_earlier_version_keeps_its_rate(train, classifier, tmp_path):
-    model = classifier(keras.optimizers.Adam(0.0625), metrics=())
-    model.optimizer.build(model.trainable_variables)
-    step = tf.Variable(3, dtype=tf.int64)
-    checkpoint = tf.train.Checkpoint(root=model, estimator_global_step=step)
-    tf.train.CheckpointManager(checkpoint, tmp_path / "run", 5, checkpoint_name="model.ckpt").save(3)
-    assert train(classifier(keras.optimizers.Adam(RATE), metrics=()))[1] == [0.0625, 0.0625]

@@ -116,10 +116,7 @@ def test_the_next_batch_is_read_while_a_step_runs(batches):
             return {}, {}
 
     dataset = tf.data.Dataset.range(4).map(lambda index: tf.py_function(read, [index], tf.int64)).batch(1)
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # they make the dataset itself read ahead
-    iterator = iter(dataset.with_options(options))
-    _, call = Loop(Waiting(batches), tf.distribute.get_strategy(), None).trace(iterator)
+    _, call = Loop(Waiting(batches), tf.distribute.get_strategy(), None).trace(iterator := iter(dataset))
     call(iterator, 4 // batches, LONG, ())
     assert seen == [True] * 3
 

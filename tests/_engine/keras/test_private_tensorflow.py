@@ -42,15 +42,6 @@ def test_a_copy_of_a_v1_optimizer_has_the_settings_and_no_variables():
     assert not {id(slot) for slot in copied.variables()} & {id(slot) for slot in given.variables()}
 
 
-def test_a_v1_optimizer_whose_state_is_elsewhere_is_an_error():
-    """The copy would share it, see above."""
-    optimizer = v1.train.MomentumOptimizer(0.25, 0.9)
-    keras.Sequential([keras.layers.Dense(1)]).compile(optimizer, "mse")
-    del vars(optimizer)["_slots"]
-    with pytest.raises(AttributeError, match="_slots"):
-        private_tensorflow.copy_v1_optimizer(optimizer)
-
-
 def test_the_free_memory_of_a_device_is_its_limit_without_what_is_used(monkeypatch):
     """Features would never stay on a GPU, or take the room that a step needs."""
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda device: {"current": 100})
@@ -121,19 +112,18 @@ def test_a_function_of_any_arguments_shows_the_signature_of_another():
 
 
 @pytest.mark.parametrize("times", [0, 1, None])
-def test_the_next_batch_of_a_replica_is_optional_whatever_the_data(times, mirrored):
+def test_one_function_takes_the_next_batch_whatever_the_data(times, mirrored):
     data = tf.data.Dataset.range(1).repeat(times)
-    strategy, whole = mirrored(1), []
+    strategy = mirrored(1)
 
     @tf.function
     def read(iterator):
-        optional = private_tensorflow.next_as_optional(iterator)
-        whole.append(optional.element_spec)
-        return optional.has_value()
+        more, batch = private_tensorflow.next_on_devices(iterator)
+        return more, tf.cond(more, batch, lambda: tf.constant(-1, tf.int64))
 
     for iterator in (iter(data), iter(strategy.distribute_datasets_from_function(lambda _: data))):
-        assert bool(read(iterator)) == (times != 0)
-    assert whole == [data.element_spec] * 2
+        more, batch = read(iterator)
+        assert (bool(more), int(batch)) == ((False, -1) if times == 0 else (True, 0))
 
 
 def test_an_iterator_knows_the_strategy_that_distributed_its_dataset(mirrored):

@@ -108,7 +108,7 @@ def test_changes_get_a_seed_from_the_position_of_the_training():
 
 
 def test_only_complete_steps_of_several_batches_count_as_trained_examples():
-    program = training(compiled(), accumulate_steps=3)
+    program = training(compiled(), batches_per_step=3)
     for batches, trained in ((2, 8), (1, 12)):
         for _ in range(batches):
             program.add_examples(tf.constant(4, tf.int64))
@@ -138,13 +138,10 @@ def test_programs_answer_what_their_runs_need():
     prediction = PredictionProgram(adapter_of(model), model, None)
     programs = training(model), evaluation(model), prediction
     assert [program.trains for program in programs] == [True, False, False]
-    assert [program.shares_hook_graph for program in programs] == [False, True, True]
-    assert [program.takes_metrics for program in programs] == [False, True, False]
-    iterator, accumulates = iter(tf.data.Dataset.range(1)), training(model, accumulate_steps=3)
+    iterator, accumulates = iter(tf.data.Dataset.range(1)), training(model, batches_per_step=3)
     kinds = [[kind_of_loop(program, iterator, single) for program in programs] for single in (False, True)]
     assert kinds == [[Loop, Loop, PredictionLoop], [SingleSteps, SingleSteps, PredictionLoop]]
     assert kind_of_loop(accumulates, iterator, True) is Loop
-    assert accumulates.batches_per_step == 3
 
 
 @pytest.mark.parametrize(

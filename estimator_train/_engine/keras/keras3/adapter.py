@@ -44,7 +44,6 @@ class Keras3Adapter(Adapter):
         "Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
     )
     weights_file = "model.weights.h5"
-    reset_method = "reset_state"
     steps_read_metrics = False
 
     # Copies

@@ -35,7 +35,6 @@ class TfKerasAdapter(Adapter):
     other_package = "keras"
     foreign_callback = "The model is of tf_keras, but {} is of Keras 3; use the tf_keras callback."
     weights_file = "weights.h5"
-    reset_method = "reset_states"
     steps_read_metrics = True
 
     # Copies

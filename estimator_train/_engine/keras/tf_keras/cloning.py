@@ -30,7 +30,8 @@ def clone(model: keras.Model, clone_layer: CloneLayer | None = None) -> keras.Mo
         _copy_the_rest(copy, model)
         _compile_like(copy, model)
         if placement.kept(copy):
-            _update_without_xla(copy)
+            for optimizer in tf.nest.flatten(copy.optimizer):  # XLA does not support variables on several devices
+                getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
     except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
         raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
@@ -129,12 +130,6 @@ def _compile_like(clone: keras.Model, model: keras.Model) -> None:
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
     clone.compile(**arguments)
-
-
-def _update_without_xla(model: keras.Model) -> None:
-    """Turns off XLA in the optimizers' updates, because it does not support variables on several devices."""
-    for optimizer in tf.nest.flatten(model.optimizer):
-        getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
 
 
 def _clone_metric(metric: Any, model: keras.Model) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 
@@ -13,7 +14,6 @@ from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
-from estimator_train._engine.types import Nest
 
 
 class LayerDraws(StepDraws):
@@ -73,27 +73,16 @@ class _StepGenerator:
         self._layer_seed = layer_seed
         self._own = private_tf_keras.own_draws(generator)
 
-    def uniform(
-        self, shape: Nest, minval: float = 0, maxval: float | None = None, dtype: tf.DType = tf.float32
-    ) -> tf.Tensor:
-        return self._draw("uniform", shape=shape, minval=minval, maxval=maxval, dtype=dtype)
-
-    def normal(self, shape: Nest, mean: float = 0.0, stddev: float = 1.0, dtype: tf.DType = tf.float32) -> tf.Tensor:
-        return self._draw("normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
-
-    def truncated_normal(
-        self, shape: Nest, mean: float = 0.0, stddev: float = 1.0, dtype: tf.DType = tf.float32
-    ) -> tf.Tensor:
-        return self._draw("truncated_normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
-
     def make_seeds(self, count: int = 1) -> tf.Tensor:
-        seed = self._draws.next_seed(self._layer_seed)
-        if seed is None:
-            return self._own("uniform", shape=[2, count], maxval=tf.int64.max, dtype=tf.int64)
-        return tf.random.stateless_uniform([2, count], seed, maxval=tf.int64.max, dtype=tf.int64)
+        return self.uniform(shape=[2, count], maxval=tf.int64.max, dtype=tf.int64)
 
     def _draw(self, kind: str, **arguments: object) -> tf.Tensor:
         seed = self._draws.next_seed(self._layer_seed)
         if seed is None:
             return self._own(kind, **arguments)
         return getattr(tf.random, f"stateless_{kind}")(seed=seed, **arguments)
+
+    # Keras names all arguments.
+    uniform = functools.partialmethod(_draw, "uniform")
+    normal = functools.partialmethod(_draw, "normal")
+    truncated_normal = functools.partialmethod(_draw, "truncated_normal")

@@ -14,7 +14,7 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from estimator_train._engine.checkpoints.object_based import parts_by_key
 from estimator_train._engine.host.array_store import bytes_of
-from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
@@ -80,7 +80,7 @@ def calls_of(model: keras.Model) -> list[Call]:
 
 
 def is_masked(tensor: KerasTensor) -> bool:
-    return private_tf_keras.keras_mask(tensor) is not None
+    return private_keras.mask_of(tensor) is not None
 
 
 def _is_graph(layer: keras.layers.Layer) -> bool:

@@ -1,20 +1,14 @@
-"""Private names of tf_keras that this package uses, each behind a function.
-
-Any release may change them: a function raises AttributeError or ImportError if its name is gone.
-"""
+"""Private names of tf_keras that this package uses, each behind a function."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest, Strategy
 
 
@@ -89,12 +83,8 @@ def _momentum(nadam: keras.optimizers.Nadam, step: tf.Tensor) -> tf.Tensor:
 
 def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[list[tf.Variable], list[str]]:
     """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
-    stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
-    keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
-    variables, names = "_exclude_from_weight_decay", "_exclude_from_weight_decay_names"
-    if vars(stand_in).keys() != {variables, names}:
-        raise AttributeError(f"exclude_from_weight_decay() sets {sorted(vars(stand_in))}, not {variables} and {names}")
-    return getattr(optimizer, variables, []), getattr(optimizer, names, [])
+    variables = getattr(optimizer, "_exclude_from_weight_decay", [])
+    return variables, getattr(optimizer, "_exclude_from_weight_decay_names", [])
 
 
 @contextlib.contextmanager
@@ -137,24 +127,7 @@ def last_metric_results(metrics: Iterable[keras.metrics.Metric]) -> list[Nest]:
 
     Inside a replica, these are the results over all replicas, which the tensors themselves do not show.
     """
-    _check_that_metrics_keep_results()
     return [metric._call_result for metric in metrics if hasattr(metric, "_call_result")]
-
-
-@functools.cache
-def _check_that_metrics_keep_results() -> None:
-    class Zero(keras.metrics.Metric):
-        def update_state(self) -> None:
-            pass
-
-        def result(self) -> float:
-            return 0.0
-
-    with eager_mode():
-        metric = Zero()
-        metric.result()
-    if not hasattr(metric, "_call_result"):
-        raise AttributeError("Keras metrics do not keep their last result as _call_result")
 
 
 class LoadedLambdas:
@@ -207,20 +180,6 @@ def nodes_by_depth(model: keras.Model) -> dict[int, list[Any]]:
 def losses_without_inputs(layer: keras.layers.Layer) -> list[Callable]:
     """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
     return layer._callable_losses
-
-
-def keras_mask(tensor: tf.Tensor) -> tf.Tensor | None:
-    """Returns the mask that a layer attached to `tensor`, or None; public properties only work for symbolic tensors."""
-    _check_that_layers_attach_masks()
-    return getattr(tensor, "_keras_mask", None)
-
-
-@functools.cache
-def _check_that_layers_attach_masks() -> None:
-    with eager_mode():
-        masked = keras.layers.Masking()(tf.zeros([1, 1, 1]))
-    if not hasattr(masked, "_keras_mask"):
-        raise AttributeError("Keras layers do not attach masks to their outputs as _keras_mask")
 
 
 def random_generators(layers: Iterable[keras.layers.Layer]) -> list[Any]:

@@ -46,17 +46,6 @@ def test_exclusions_from_weight_decay():
     assert names == []
 
 
-def test_exclusions_from_weight_decay_kept_elsewhere_are_an_error(monkeypatch):
-    """They would be lost, see above: an optimizer without the attributes is one that excludes nothing."""
-
-    def exclude(self, var_list=None, var_names=None):
-        self.excluded = var_names
-
-    monkeypatch.setattr(keras.optimizers.Optimizer, "exclude_from_weight_decay", exclude)
-    with pytest.raises(AttributeError, match="sets \\['excluded'\\]"):
-        private_tf_keras.weight_decay_exclusions(keras.optimizers.Adam())
-
-
 def test_the_tensors_that_metrics_returned_last(two_replicas):
     """Over several workers metrics would be added up: their results are those of all workers already."""
     strategy = two_replicas
@@ -77,21 +66,6 @@ def test_the_tensors_that_metrics_returned_last(two_replicas):
     assert run().numpy() == 3
     (results, result), *_ = found
     assert [value is result for value in results] == [True]
-
-
-def test_metrics_that_do_not_keep_their_results_are_an_error(monkeypatch):
-    """See above: a metric without the attribute is one whose result has not been asked for."""
-    check = private_tf_keras.last_metric_results.__globals__["_check_that_metrics_keep_results"]
-    check.cache_clear()
-    keep = keras.metrics.Metric.__setattr__
-
-    def forget(self, name, value):
-        if name != "_call_result":
-            keep(self, name, value)
-
-    monkeypatch.setattr(keras.metrics.Metric, "__setattr__", forget)
-    with pytest.raises(AttributeError, match="_call_result"):
-        private_tf_keras.last_metric_results([])
 
 
 def test_classes_of_keras_are_those_of_eager_mode_and_then_a_graphs_again(graph):
@@ -138,24 +112,6 @@ def test_the_layer_calls_of_a_functional_model():
     nodes = private_tf_keras.nodes_by_depth(model)
     assert [node.layer.name for depth in (1, 0) for node in nodes[depth]] == ["first", "second"]
     assert nodes[2][0].is_input
-
-
-def test_the_masks_that_layers_give():
-    """A model whose frozen layers give a mask would be trained over cached features without it, on padding, too."""
-    steps = tf.constant([[[1.0], [0.0]]])
-    masked = keras.layers.Masking()(steps)
-    assert private_tf_keras.keras_mask(masked).numpy().tolist() == [[True, False]]
-    assert private_tf_keras.keras_mask(keras.layers.Flatten()(steps)) is None
-
-
-def test_masks_kept_elsewhere_are_an_error(monkeypatch):
-    """They would be lost, see above: a tensor without the attribute has no mask."""
-    check = private_tf_keras.keras_mask.__globals__["_check_that_layers_attach_masks"]
-    check.cache_clear()
-    monkeypatch.setattr(keras.layers.Masking, "compute_mask", lambda self, inputs, mask=None: None)
-    monkeypatch.setattr(keras.layers.Masking, "call", lambda self, inputs: inputs)
-    with pytest.raises(AttributeError, match="_keras_mask"):
-        private_tf_keras.keras_mask(tf.constant(1.0))
 
 
 def test_losses_that_are_functions():
