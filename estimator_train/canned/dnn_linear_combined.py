@@ -84,13 +84,10 @@ class DNNLinearCombinedEstimator(_Combined):
 
     Args:
       head: a `Head`.
-      model_dir: as for `Estimator`.
-      linear_feature_columns: list of dense and categorical columns.
+      model_dir, config: as for `Estimator`.
+      linear_feature_columns, linear_sparse_combiner: as for `LinearEstimator`.
       linear_optimizer, dnn_optimizer: as `optimizer` of `DNNEstimator`.
-      dnn_feature_columns: list of dense columns.
-      dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm: as for `DNNEstimator`.
-      config: a `RunConfig`.
-      linear_sparse_combiner: as for `LinearEstimator`.
+      dnn_feature_columns, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm: as for `DNNEstimator`.
 
     Raises:
       ValueError: If there are no columns, the network has no hidden units, or another argument is invalid.
@@ -119,18 +116,14 @@ class DNNLinearCombinedEstimator(_Combined):
 class DNNLinearCombinedClassifier(_Combined):
     """Trains a wide and deep classifier.
 
-    The head is a `BinaryClassHead`, or a `MultiClassHead` if there are more than two classes. See
-    `DNNLinearCombinedEstimator` for the other arguments.
+    The head is a `BinaryClassHead`, or a `MultiClassHead` if there are more than two classes. The arguments are those
+    of the head and of `DNNLinearCombinedEstimator`, and `warm_start_from`, as for `Estimator`.
 
         >>> x = tf.feature_column.numeric_column("x")
         >>> color = tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green"])
         >>> classifier = et.DNNLinearCombinedClassifier(
         ...     "runs/wide_and_deep", linear_feature_columns=[color], dnn_feature_columns=[x], dnn_hidden_units=[8]
         ... )
-
-    Args:
-      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
-      warm_start_from: as for `Estimator`.
     """
 
     def __init__(
@@ -159,18 +152,12 @@ class DNNLinearCombinedClassifier(_Combined):
 
 
 class DNNLinearCombinedRegressor(_Combined):
-    """Trains a wide and deep regressor with a `RegressionHead`.
+    """Trains a wide and deep regressor with a `RegressionHead`; takes arguments as `DNNLinearCombinedClassifier` does.
 
-    See `DNNLinearCombinedEstimator` for the other arguments.
-
-        >>> x = tf.feature_column.numeric_column("x")
-        >>> regressor = et.DNNLinearCombinedRegressor(
-        ...     "runs/wide_and_deep", linear_feature_columns=[x], dnn_feature_columns=[x], dnn_hidden_units=[8]
-        ... )
-
-    Args:
-      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
-      warm_start_from: as for `Estimator`.
+    >>> x = tf.feature_column.numeric_column("x")
+    >>> regressor = et.DNNLinearCombinedRegressor(
+    ...     "runs/wide_and_deep", linear_feature_columns=[x], dnn_feature_columns=[x], dnn_hidden_units=[8]
+    ... )
     """
 
     def __init__(
