@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -122,22 +123,22 @@ class _HeadOf(_Head):
                 regularization = tf.add_n(regularization_losses)
                 total = loss + regularization
             if mode == ModeKeys.EVAL:
-                arguments = (predictions, labels, weights, losses, regularization)
-                return TPUEstimatorSpec(mode, predictions, total, eval_metrics=(lambda: self._metrics(*arguments), []))
+                arguments = (labels, weights, losses, regularization)
+                metrics = functools.partial(self._eval_metric_ops, *arguments, **predictions)
+                return TPUEstimatorSpec(mode, predictions, total, eval_metrics=(metrics, []))
             step = _append_update_ops(_minimize(total, optimizer, train_op_fn))
-        summaries = {MetricKeys.LOSS: total, MetricKeys.LOSS_REGULARIZATION: regularization}
+        self._head._summarize(MetricKeys.LOSS, total)
+        if regularization is not None:
+            self._head._summarize(MetricKeys.LOSS_REGULARIZATION, regularization)
         if self._loss_reduction == _SUM:
-            summaries[MetricKeys.LOSS_MEAN] = loss / tf.reduce_sum(weights * tf.ones_like(losses))
-        self._summarize(summaries)
+            self._head._summarize(MetricKeys.LOSS_MEAN, loss / tf.reduce_sum(weights * tf.ones_like(losses)))
         return TPUEstimatorSpec(mode, predictions, total, step)
 
-    def _summarize(self, values):
-        with v1.name_scope(""):
-            for key, value in values.items():
-                if value is not None:
-                    v1.summary.scalar(_summary_key(self.name, key), value)
-
-    def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
+    def _eval_metric_ops(
+        self, labels, weights, unreduced_loss, regularization_loss, predicted_value=None, **predictions
+    ):
+        """Returns the metrics; `predictions` are by `PredictionKeys`, and `predicted_value` is that of a regression."""
+        predictions.setdefault(PredictionKeys.PREDICTIONS, predicted_value)
         regularization = [loss for loss in (regularization_loss,) if loss is not None]
         metrics = self._head.metrics(regularization)
         self._head._update(metrics, labels, predictions, (unreduced_loss, weights), regularization)
@@ -150,10 +151,6 @@ class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
     _kind = BinaryClassHeadV1
     __signature__ = with_defaults(BinaryClassHeadV1, loss_reduction=_SUM)
 
-    def _eval_metric_ops(self, labels, logits, logistic, class_ids, weights, unreduced_loss, regularization_loss):
-        predictions = {PredictionKeys.LOGISTIC: logistic, PredictionKeys.CLASS_IDS: class_ids}
-        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
-
 
 class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
     """The v1 version of `MultiClassHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
@@ -161,20 +158,12 @@ class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
     _kind = MultiClassHead
     __signature__ = with_defaults(MultiClassHead, loss_reduction=_SUM)
 
-    def _eval_metric_ops(self, labels, class_ids, weights, unreduced_loss, regularization_loss):
-        predictions = {PredictionKeys.CLASS_IDS: class_ids}
-        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
-
 
 class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
     """The v1 version of `RegressionHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
     _kind = RegressionHead
     __signature__ = with_defaults(RegressionHead, loss_reduction=_SUM)
-
-    def _eval_metric_ops(self, predicted_value, labels, weights, unreduced_loss, regularization_loss):
-        predictions = {PredictionKeys.PREDICTIONS: predicted_value}
-        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
 
 
 def _regression_head(
