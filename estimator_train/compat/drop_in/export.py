@@ -1,15 +1,15 @@
-"""The functions of the old modules `export.export` and `export.export_lib` that users' exporters call."""
+"""What users' exporters take from the old modules `export.export`, `export.export_lib`, `exporter` and `gc`."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_train import export
+from estimator_train import export, exporter
 from estimator_train._engine.exports import receivers
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train.compat.drop_in.util import parse_input_fn_result
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 _SINGLE = {"feature": "feature", "label": "label"} | dict.fromkeys(
     ("receiver_tensor", "receiver_tensors_alternative"), "input"
 )
+
+
+class _SavedModelExporter(exporter.FinalExporter):
+    """Writes a SavedModel on each call and keeps all of them; takes the arguments of `FinalExporter`."""
+
+    _export = exporter._SavedModelExporter._export
 
 
 class UnsupervisedInputReceiver(export.ServingInputReceiver):
@@ -90,3 +96,31 @@ def wrap_and_check_input_tensors(tensors: Any, field_name: str, allow_int_keys: 
     """
     keys = (str, int) if allow_int_keys else (str,)
     return receivers._tensor_dict(tensors, field_name, default_key=_SINGLE[field_name], key_types=keys)
+
+
+class Path(NamedTuple):
+    """A file or directory with its version, an int or None."""
+
+    path: str
+    export_version: int | None
+
+
+def _get_paths(base_dir, parser):
+    """Returns the sorted entries of a directory. `parser` adds the version to a `Path`, or returns None to skip it."""
+    entries = [Path(os.path.join(base_dir, name.rstrip("/")), None) for name in tf.io.gfile.listdir(base_dir)]
+    return sorted(parsed for parsed in map(parser, entries) if parsed)
+
+
+def _largest_export_versions(n):
+    """Returns a filter of lists of `Path` that keeps the `n` largest versions, sorted."""
+
+    def keep(paths):
+        versioned = [path for path in paths if path.export_version is not None]
+        return sorted(sorted(versioned, key=lambda path: path.export_version, reverse=True)[:n])
+
+    return keep
+
+
+def _negation(keep):
+    """Returns a filter of lists of `Path` that keeps what the filter `keep` drops, sorted."""
+    return lambda paths: sorted(set(paths) - set(keep(paths)))

@@ -1,4 +1,4 @@
-"""The old module `training`: the executor behind train_and_evaluate."""
+"""The old modules `training`, with its executor, and `tensorflow.python.distribute.estimator_training`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_train import training
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
-from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
+from estimator_train.run_config import RunConfig
+from estimator_train.training import EvalSpec, TrainSpec
+
+
+def should_run_distribute_coordinator(config: RunConfig) -> bool:
+    """Returns whether a strategy in `config` trains in a cluster that TF_CONFIG or the strategy names."""
+    return getattr(config, "_distribute_coordinator_mode", None) is not None
+
+
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec, executor_cls: type | None = None
+) -> Any:
+    """Calls `estimator_train.train_and_evaluate`, which needs no executor."""
+    return training.train_and_evaluate(estimator, train_spec, eval_spec)
 
 
 class _EvalStatus:
@@ -83,11 +97,11 @@ class _TrainingExecutor:
         """Returns the result of `train_and_evaluate`, or None if a listener stopped it."""
         spec, listener = self._eval_spec, self._listener
         if listener is None:
-            return train_and_evaluate(self._estimator, self._train_spec, spec)
+            return training.train_and_evaluate(self._estimator, self._train_spec, spec)
         hooks, exporters = (*spec.hooks, _BeforeEval(listener)), (*spec.exporters, _AfterEval(listener))
         spec = spec._replace(hooks=hooks, exporters=exporters)
         try:
-            results = train_and_evaluate(self._estimator, self._train_spec, spec)
+            results = training.train_and_evaluate(self._estimator, self._train_spec, spec)
         except _EndedByListener:
             return None
         if results is None:  # in a cluster

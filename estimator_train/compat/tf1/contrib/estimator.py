@@ -8,7 +8,7 @@ from estimator_train.canned import v1 as canned
 from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
 from estimator_train.compat.drop_in import canned_head
-from estimator_train.compat.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
+from estimator_train.compat.drop_in.estimator import read_eval_metrics as read_eval_metrics
 from estimator_train.estimator_v1 import Estimator
 from estimator_train.experimental import *  # noqa: F403
 from estimator_train.export import PredictOutput
