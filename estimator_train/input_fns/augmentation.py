@@ -35,8 +35,7 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
         TensorShape([4, 8, 8, 3])
 
     Images are changed on the device that trains on them; evaluate and predict use the original images. The changes
-    depend only on the run's seed and the batch's position in the run, so training resumed with
-    `RunConfig(resume_input=True)` sees the same images as an uninterrupted run.
+    depend only on the run's seed and the batch's position in the run.
 
     Args:
       input_fn: an input_fn of batches of float images of shape (batch, height, width, channels) in [0, 1].

@@ -57,14 +57,13 @@ def generator(
         is an input pipeline with its own `input_context`, and their tuples are taken in turn. Functions and their
         arguments must be picklable by cloudpickle, and each worker imports the modules that they need.
 
-    The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`, and its
-    elements are not sharded automatically. To shard them, give `make_generator` a parameter `input_context` and use its
-    `num_input_pipelines` and `input_pipeline_id`. If `make_generator` has a parameter `epoch`, it receives the number
-    of the epoch, from 0. Parameters that a `functools.partial` has bound keep their values.
+    Every input pipeline calls `make_generator`, and its elements are not sharded. If `make_generator` has a parameter
+    `input_context`, it gets the pipeline's `tf.distribute.InputContext`, and may shard them. A parameter `epoch` gets
+    the number of the epoch, from 0.
 
     Training resumed with `RunConfig(resume_input=True)` starts in the epoch where it stopped if both `batch_size` and
-    `elements_per_epoch` are given; otherwise it reads all earlier elements again. If `make_generator` has a parameter
-    `first`, it receives the number of the element, from 0, at which to start the first epoch; otherwise earlier
+    `elements_per_epoch` are given; otherwise it reads all earlier elements again. A parameter `first` of
+    `make_generator` gets the number of the element, from 0, at which to start the first epoch; otherwise earlier
     elements are generated and dropped. The order must be the same each time. Skipped elements were not trained on, so
     the same number of examples is repeated.
 
