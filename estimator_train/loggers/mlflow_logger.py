@@ -24,9 +24,7 @@ class MLflowLogger(Logger):
     training logs to the same run. MLflow does not change a parameter once it is logged.
 
         logger = et.loggers.MLflowLogger("runs/oct2017")
-        logger.log_params({"learning_rate": 1e-3})
         logger.log_metrics(100, {"loss": 0.31})
-        logger.close()
 
     Args:
       folder: the directory of the run; its name becomes the name of the MLflow run.

@@ -20,9 +20,7 @@ class WandbLogger(Logger):
     training logs to the same run. Charts have `global_step` as their x axis.
 
         logger = et.loggers.WandbLogger("runs/oct2017")
-        logger.log_params({"learning_rate": 1e-3})
         logger.log_metrics(100, {"loss": 0.31})
-        logger.close()
 
     Args:
       folder: the directory of the run; its name becomes the name of the W&B run.
