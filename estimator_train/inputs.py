@@ -48,7 +48,6 @@ def numpy_input_fn(
       ValueError: If `shuffle` is not a bool, arrays are empty or differ in length, or a feature and a label have the
         same name.
     """
-    del queue_capacity, num_threads
     _check_shuffle(shuffle)
     if not isinstance(x, (dict, np.ndarray)):
         raise TypeError(f"x must be a dict or array; got {type(x).__name__}")
@@ -92,7 +91,6 @@ def pandas_input_fn(
       TypeError: If `x` is not a DataFrame or `target_column` is not a str.
       ValueError: As for `numpy_input_fn`, or if the indexes differ or `x` has a column called `target_column`.
     """
-    del queue_capacity, num_threads
     _check_shuffle(shuffle)
     if not hasattr(x, "columns"):  # checked without importing pandas
         raise TypeError(f"x must be a pandas DataFrame; got {type(x).__name__}: use numpy_input_fn for arrays")

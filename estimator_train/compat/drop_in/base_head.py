@@ -30,11 +30,7 @@ def call_loss_fn(
     features: dict[str, Any],
     expected_loss_dim: int = 1,
 ) -> tf.Tensor:
-    """Calls `loss_fn`, which may take `features`, and returns its losses [D0, D1, ... DN, expected_loss_dim].
-
-    Raises:
-      ValueError: If the losses have another shape.
-    """
+    """Calls `loss_fn`, which may take `features`, and returns its losses [D0, D1, ... DN, expected_loss_dim]."""
     checks.check_loss_fn(loss_fn)
     return checks.call_loss_fn(loss_fn, labels, logits, expected_loss_dim, features=features)
 
@@ -60,10 +56,7 @@ def get_weights_and_check_match_logits(
     logits: tf.Tensor,
     allow_per_logit_weights: bool = False,
 ) -> tf.Tensor | float:
-    """Returns the examples' weights, float32 [D0, D1, ... DN, 1], or in the shape of `logits` if that is allowed.
-
-    Without a weight_column, returns 1.0. See `heads.checks.check_weights` for errors.
-    """
+    """Returns the weights of `heads.checks.check_weights`, in the shape of `logits` if that is allowed."""
     dimensions = [1, logits.shape[-1]] if allow_per_logit_weights else [1]
     return checks.check_weights(features, weight_column, logits, dimensions)
 
@@ -88,13 +81,8 @@ def create_estimator_spec_train_op(
 ) -> tf.Operation | tf.Tensor:
     """Returns the train_op of a head's EstimatorSpec; see `Head.create_estimator_spec` for the arguments.
 
-    head_name is ignored. The gradients of a strategy's replicas are added up if loss_reduction is "sum", and averaged
-    otherwise.
-
-    Raises:
-      ValueError: If not exactly one of optimizer and train_op_fn is given, or another argument is invalid.
+    The gradients of a strategy's replicas are added up if loss_reduction is "sum", and averaged otherwise.
     """
-    del head_name
     if tf.distribute.get_strategy().num_replicas_in_sync > 1:
         private_tensorflow.set_loss_reduction(checks.v1_reduction(loss_reduction))
     return train_op(regularized_training_loss, optimizer, trainable_variables, train_op_fn, update_ops)

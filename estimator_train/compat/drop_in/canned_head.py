@@ -32,20 +32,15 @@ class LossSpec(NamedTuple):
 
 
 class _Head(abc.ABC):
-    """Base class of heads, which compute predictions, loss, metrics and an `EstimatorSpec` from logits.
-
-    Subclasses override either `create_estimator_spec` or `_create_tpu_estimator_spec`.
-    """
+    """Base class of heads, which override either `create_estimator_spec` or `_create_tpu_estimator_spec`."""
 
     @property
     @abc.abstractmethod
-    def name(self) -> str | None:
-        """Suffix of the keys of metrics and summaries, or None."""
+    def name(self) -> str | None: ...
 
     @property
     @abc.abstractmethod
-    def logits_dimension(self) -> int:
-        """The size of the logits' last dimension."""
+    def logits_dimension(self) -> int: ...
 
     @abc.abstractmethod
     def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> Any:
@@ -62,11 +57,7 @@ class _Head(abc.ABC):
         regularization_losses: Sequence[tf.Tensor] | None = None,
         update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
     ) -> EstimatorSpec:
-        """Returns the `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
-
-        `update_ops` is ignored: canned estimators pass the ops of the collection UPDATE_OPS, which run anyway.
-        """
-        del update_ops
+        """Does what `Head.create_estimator_spec` does; ignores `update_ops`, because those of UPDATE_OPS run anyway."""
         return self._create_tpu_estimator_spec(
             features, mode, logits, labels, optimizer, train_op_fn, regularization_losses
         ).as_estimator_spec()

@@ -57,13 +57,7 @@ def build_all_signature_defs(
 ) -> dict[str, SignatureDef]:
     """Returns the SignatureDefs of a SavedModel by key, one for each output that can be served.
 
-    Args:
-      receiver_tensors, receiver_tensors_alternatives: as for `export.ServingInputReceiver`.
-      export_outputs: dict of str to `export.ExportOutput`.
-      serving_only: whether to skip training and evaluation signatures.
-
-    Raises:
-      ValueError: If export_outputs is not a dict, or a receiver value is not a tensor.
+    With `serving_only`, those of training and evaluation are left out.
     """
     if not isinstance(export_outputs, dict):
         raise ValueError(f"export_outputs must be a dict. Received {export_outputs!r}")
@@ -74,26 +68,14 @@ def build_all_signature_defs(
 def build_supervised_input_receiver_fn_from_input_fn(
     input_fn: Callable[..., Any], **input_fn_args: Any
 ) -> Callable[[], export.SupervisedInputReceiver]:
-    """Calls `export.build_raw_supervised_input_receiver_fn` with the features and labels of `input_fn`.
-
-    Args:
-      input_fn: function that returns a `tf.data.Dataset` or (features, labels); called once, with `input_fn_args`.
-    """
+    """Calls `export.build_raw_supervised_input_receiver_fn` with the features and labels of `input_fn`."""
     with tf.Graph().as_default():
         features, labels, _ = parse_input_fn_result(input_fn(**input_fn_args))
     return export.build_raw_supervised_input_receiver_fn(features, labels)
 
 
 def wrap_and_check_input_tensors(tensors: Any, field_name: str, allow_int_keys: bool = False) -> dict[Any, Any]:
-    """Returns `tensors` as a dict; a single tensor gets the default key of its kind in input receivers.
-
-    Args:
-      field_name: "feature", "label", "receiver_tensor" or "receiver_tensors_alternative".
-      allow_int_keys: whether keys may be ints as well as strs.
-
-    Raises:
-      ValueError: If a key has the wrong type or a value is not a tensor.
-    """
+    """Returns `tensors` as a dict; a single tensor gets the default key of its kind, `field_name`, in receivers."""
     keys = (str, int) if allow_int_keys else (str,)
     return receivers._tensor_dict(tensors, field_name, default_key=_SINGLE[field_name], key_types=keys)
 

@@ -48,21 +48,10 @@ def enqueue_data(
 
         index, values = enqueue_data(np.arange(10.0), capacity=100, num_epochs=1).dequeue_many(5)
 
-    Call it in a v1 graph. A DataFrame's own index is used; otherwise the indices are row numbers.
-
-    Args:
-      data: a numpy array, an OrderedDict of them, or a DataFrame.
-      capacity: size of the shuffle buffer, in rows.
-      shuffle: whether to shuffle.
-      min_after_dequeue, num_threads: ignored; each row appears once per epoch.
-      seed: seed for shuffling.
-      others: `num_epochs`, where None repeats forever; `name` and `enqueue_size` have no effect.
-
-    Raises:
-      ValueError: If `pad_value` or an unknown argument is given.
-      TypeError: If `data` has another type, such as a generator function.
+    Call it in a v1 graph. The data are a numpy array, an OrderedDict of them, or a DataFrame, whose own index is used;
+    otherwise the indices are row numbers. `capacity` is the size of the shuffle buffer, in rows. Without `num_epochs`,
+    the rows repeat forever. The other arguments are ignored, but for `pad_value` and unknown ones, which are refused.
     """
-    del min_after_dequeue, num_threads
     num_epochs = others.pop("num_epochs", None)
     unserved = sorted(others.keys() - {"name", "enqueue_size"})
     if unserved:

@@ -57,7 +57,6 @@ def dnn_model_fn_v2(
     batch_norm: bool = False,
 ) -> EstimatorSpec:
     """Returns the `EstimatorSpec` of a `tf.estimator.DNNEstimator`, for a model_fn; takes the Estimator's arguments."""
-    del use_tpu
     layers = activation_fn, dropout, None, batch_norm
     logit_fn = dnn_logit_fn_builder(head.logits_dimension, hidden_units, feature_columns, *layers)
     with ApiV2().variable_scope("dnn", None):
@@ -80,7 +79,6 @@ def _dnn_model_fn(
     batch_norm: bool = False,
 ) -> EstimatorSpec:
     """Returns the `EstimatorSpec` of a `tf.compat.v1.estimator.DNNEstimator`."""
-    del use_tpu
     layers = activation_fn, dropout, input_layer_partitioner, batch_norm
     logit_fn = dnn_logit_fn_builder(head.logits_dimension, hidden_units, feature_columns, *layers)
     with _API_V1.variable_scope("dnn", None):

@@ -13,16 +13,9 @@ from estimator_train.canned.canned_estimator import Optimizer
 
 
 def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -> tf.compat.v1.train.Optimizer:
-    """Returns a v1 optimizer, given as a name, an optimizer or a function.
+    """Returns a v1 optimizer, given as an optimizer, a function that returns one, or a name, which needs a rate.
 
-        get_optimizer_instance("Adam", learning_rate=0.01)
-
-    Args:
-      opt: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD"; an optimizer; or a function that returns one.
-      learning_rate: learning rate of an optimizer given by name, for which it is required.
-
-    Raises:
-      ValueError: If the name is unknown or comes without a learning rate, or the optimizer is not a v1 optimizer.
+    get_optimizer_instance("Adam", learning_rate=0.01)
     """
     if isinstance(opt, str):
         make = ApiV1.optimizer_class(opt)
@@ -36,17 +29,9 @@ def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -
 
 
 def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None) -> keras.optimizers.legacy.Optimizer:
-    """Returns a legacy Keras optimizer, given as a name, an optimizer or a function.
+    """Returns a legacy Keras optimizer, given as a name, an optimizer or a function that returns one.
 
-    A new Keras optimizer is replaced by its legacy twin.
-
-    Args:
-      opt: as for `get_optimizer_instance`.
-      learning_rate: learning rate of an optimizer given by name; None means the optimizer's default.
-
-    Raises:
-      ValueError: If the name is unknown, the optimizer is not a Keras optimizer, or it is a new one with settings that
-        its legacy twin lacks.
+    A new Keras optimizer is replaced by its legacy twin; a ValueError says which of its settings the twin lacks.
     """
     if isinstance(opt, str):
         make = ApiV2.optimizer_class(opt)

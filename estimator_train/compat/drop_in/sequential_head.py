@@ -19,17 +19,10 @@ class SequentialHeadWrapper(Head):
         features["mask"] = tf.sequence_mask(lengths)
         return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer, ...)
 
-    Logits are [batch, steps, logits_dimension]; labels are [batch, steps], dense or sparse. In PREDICT, predictions
-    cover all steps and include the mask. In TRAIN and EVAL, they cover the valid steps only, flattened.
-
-    Args:
-      static_head: a `Head`, but not a `MultiHead`.
-      sequence_length_mask: key of the feature that contains the mask, bool or int [batch, steps].
-      feature_columns: keys of other per-step features that the head uses, such as weights; a str or an iterable.
-
-    Raises:
-      TypeError: If a key is not a str.
-      ValueError: If the head is a MultiHead.
+    Logits are [batch, steps, logits_dimension]; labels are [batch, steps], dense or sparse; the mask is a feature, bool
+    or int [batch, steps]. In PREDICT, predictions cover all steps and include the mask. In TRAIN and EVAL, they cover
+    the valid steps only, flattened. `feature_columns` are the keys of other features that the head uses in each step,
+    such as weights.
     """
 
     def __init__(
@@ -55,12 +48,10 @@ class SequentialHeadWrapper(Head):
 
     @property
     def static_head(self) -> Head:
-        """The head that is applied to each step."""
         return self._head
 
     @property
     def input_sequence_mask_key(self) -> str:
-        """The key of the feature that contains the mask."""
         return self._mask_key
 
     @property
@@ -103,11 +94,6 @@ class SequentialHeadWrapper(Head):
         update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> EstimatorSpec:
-        """Returns the `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
-
-        Raises:
-          ValueError: If the features contain no mask.
-        """
         if mode == ModeKeys.PREDICT:
             spec = self._head.create_estimator_spec(features, mode, logits)
             return spec._replace(predictions=spec.predictions | {self._mask_key: self._mask(features)})

@@ -51,21 +51,11 @@ class _ContinuousEvalListener:
 
     def after_eval(self, eval_result: _EvalResult) -> bool:
         """Called after an evaluation, whose status is "evaluated"."""
-        del eval_result
         return True
 
 
 class _TrainingExecutor:
-    """Wraps `train_and_evaluate` in an object; `run` does the work of this process's task.
-
-    Args:
-      estimator, train_spec, eval_spec: as for `train_and_evaluate`.
-      train_hooks: iterable of additional `SessionRunHook`s for training.
-      continuous_eval_listener: a `_ContinuousEvalListener`.
-
-    Raises:
-      TypeError: If an argument has the wrong type.
-    """
+    """Wraps `train_and_evaluate` in an object; `run` does the work of this process's task."""
 
     def __init__(
         self,
@@ -90,7 +80,6 @@ class _TrainingExecutor:
 
     @property
     def estimator(self) -> Estimator:
-        """The Estimator."""
         return self._estimator
 
     def run(self) -> Any:

@@ -26,9 +26,6 @@ def parse_input_fn_result(result: Any) -> tuple[Any, Any, list[tf.compat.v1.trai
     """Returns (features, labels, hooks) for the result of an input_fn; hooks initialize a dataset's iterator.
 
     Call it in the graph of the result.
-
-    Raises:
-      ValueError: If the result is a tuple or list whose length is not two.
     """
     hooks: list[tf.compat.v1.train.SessionRunHook] = []
     if isinstance(result, tf.data.Dataset):

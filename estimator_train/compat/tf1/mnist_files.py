@@ -95,10 +95,6 @@ def read_data_sets(
     """Reads the four files of MNIST in `train_dir`; the first `validation_size` training images are for validation.
 
     Nothing is downloaded: `source_url` is ignored. `DataSet` describes the other arguments.
-
-    Raises:
-      FileNotFoundError: A file is missing.
-      ValueError: A file is not one of MNIST, or `validation_size` exceeds the number of training images.
     """
     options: dict[str, Any] = {"one_hot": one_hot, "dtype": dtype, "reshape": reshape, "seed": seed}
     if fake_data:

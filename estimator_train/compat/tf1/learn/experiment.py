@@ -20,22 +20,10 @@ class Experiment:
         experiment = tf.contrib.learn.Experiment(estimator, train_input_fn, eval_input_fn, train_steps=1000)
         metrics, exports = experiment.train_and_evaluate()
 
-    Args:
-      estimator: a `tf.estimator.Estimator`.
-      train_input_fn, eval_input_fn: as for `TrainSpec` and `EvalSpec`.
-      eval_metrics: must be None; an EstimatorSpec has eval_metric_ops.
-      train_steps: the global step at which training ends; None trains to the end of the input.
-      eval_steps: batches per evaluation; None evaluates all.
-      train_monitors, eval_hooks: iterables of `SessionRunHook`.
-      eval_delay_secs, continuous_eval_throttle_secs: the delays of a cluster's evaluator.
-      export_strategies: exporters of tf.estimator, such as `make_export_strategy` returns.
-      checkpoint_and_export: must be False; pass a `tf.estimator.LatestExporter` to export after each evaluation.
-      saving_listeners: iterable of `CheckpointSaverListener`.
-      min_eval_frequency, local_eval_frequency, delay_workers_by_global_step, train_steps_per_iteration,
-        check_interval_secs: ignored; without an evaluator, each checkpoint is evaluated.
-
-    Raises:
-      ValueError: An argument is not supported with a `tf.estimator.Estimator`, or the estimator is not one.
+    `export_strategies` are exporters of tf.estimator, such as `make_export_strategy` returns. `eval_delay_secs` and
+    `continuous_eval_throttle_secs` are the delays of a cluster's evaluator; without one, each checkpoint is evaluated,
+    and the other arguments on how often to do so are ignored. Those that a `tf.estimator.Estimator` cannot serve,
+    `eval_metrics` and `checkpoint_and_export`, are refused.
     """
 
     def __init__(
@@ -70,17 +58,14 @@ class Experiment:
 
     @property
     def estimator(self) -> Estimator:
-        """The Estimator."""
         return self._estimator
 
     @property
     def train_steps(self) -> int | None:
-        """The global step at which training ends."""
         return self._train_spec.max_steps
 
     @property
     def eval_steps(self) -> int | None:
-        """The number of batches of an evaluation."""
         return self._eval_spec.steps
 
     def extend_train_hooks(self, additional_hooks: Iterable[tf.compat.v1.train.SessionRunHook]) -> None:
@@ -101,11 +86,7 @@ class Experiment:
         return train_and_evaluate(self._estimator, self._train_spec, self._eval_spec)
 
     def continuous_train_and_eval(self, continuous_eval_predicate_fn: None = None) -> Any:
-        """Does the same as `train_and_evaluate`.
-
-        Raises:
-          ValueError: There is a predicate; a hook such as `tf.estimator.experimental.stop_if_no_decrease_hook` stops.
-        """
+        """Does the same as `train_and_evaluate`; refuses a predicate."""
         if continuous_eval_predicate_fn is not None:
             raise ValueError(
                 "continuous_eval_predicate_fn is not supported: stop by a hook in train_monitors, such as "

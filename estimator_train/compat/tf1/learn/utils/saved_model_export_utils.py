@@ -20,9 +20,6 @@ def make_export_strategy(
 
     `serving_input_fn` returns a `tf.estimator.export.ServingInputReceiver`. `exports_to_keep` and
     `strip_default_attrs` are ignored.
-
-    Raises:
-      ValueError: There is a `default_output_alternative_key`, which a tf.estimator.Estimator does not have.
     """
     if default_output_alternative_key is not None:
         raise ValueError(
