@@ -1,18 +1,13 @@
 """The old module `canned.optimizers`: creates optimizers by name."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.graph import optimizers
 from estimator_train.canned.api_versions import ApiV1, ApiV2
-from estimator_train.canned.canned_estimator import Optimizer
 
 
-def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -> tf.compat.v1.train.Optimizer:
+def get_optimizer_instance(opt, learning_rate=None):
     """Returns a v1 optimizer, given as an optimizer, a function that returns one, or a name, which needs a rate.
 
     get_optimizer_instance("Adam", learning_rate=0.01)
@@ -28,7 +23,7 @@ def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -
     return made
 
 
-def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None) -> keras.optimizers.legacy.Optimizer:
+def get_optimizer_instance_v2(opt, learning_rate=None):
     """Returns a legacy Keras optimizer, given as a name, an optimizer or a function that returns one.
 
     A new Keras optimizer is replaced by its legacy twin; a ValueError says which of its settings the twin lacks.
@@ -36,7 +31,7 @@ def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None
     if isinstance(opt, str):
         make = ApiV2.optimizer_class(opt)
         return make() if learning_rate is None else make(learning_rate)
-    made: Any = opt
+    made = opt
     if callable(opt) and not isinstance(opt, keras.optimizers.legacy.Optimizer):
         made = opt()
     if not isinstance(made, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
