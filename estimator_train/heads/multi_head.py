@@ -61,7 +61,7 @@ class MultiHead(Head):
     @property
     def loss_reduction(self) -> str:
         reductions = [head.loss_reduction for head in self._heads]
-        if len(set(reductions)) > 1:
+        if len(set(map(checks.v1_reduction, reductions))) > 1:
             raise ValueError(f"The loss_reduction must be the same for different heads. Given: {reductions}")
         return reductions[0]
 
