@@ -40,8 +40,7 @@ def numpy_input_fn(
       batch_size: number of rows in a batch, per replica.
       num_epochs: number of passes over the rows; None repeats forever.
       shuffle: a bool, required; whether to shuffle all rows, in a new order each epoch.
-      queue_capacity: ignored; accepted for compatibility.
-      num_threads: ignored likewise; more threads do not multiply the epochs.
+      queue_capacity, num_threads: ignored; more threads do not multiply the epochs.
 
     Raises:
       TypeError: If `x` is neither an array nor a dict.
@@ -82,9 +81,7 @@ def pandas_input_fn(
     See `numpy_input_fn` for the other arguments.
 
     Args:
-      x: a DataFrame.
-      y: labels with the same index as `x`: a Series, or a DataFrame for a dict of labels keyed by column. None if there
-        are none.
+      y: labels with the same index as `x`: a Series, or a DataFrame for a dict of labels keyed by column; or None.
       target_column: name of a Series `y`; no column of `x` may have it.
 
     Raises:

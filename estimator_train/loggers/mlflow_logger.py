@@ -26,12 +26,8 @@ class MLflowLogger(Logger):
         logger = et.loggers.MLflowLogger("runs/oct2017")
         logger.log_metrics(100, {"loss": 0.31})
 
-    Args:
-      folder: the directory of the run; its name becomes the name of the MLflow run.
-
-    Raises:
-      ImportError: If MLflow is not installed.
-      ValueError: If MLflow fails to open the run.
+    The MLflow run has the name of `folder`. Raises ImportError if MLflow is not installed, and ValueError if it fails
+    to open the run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -22,12 +22,8 @@ class WandbLogger(Logger):
         logger = et.loggers.WandbLogger("runs/oct2017")
         logger.log_metrics(100, {"loss": 0.31})
 
-    Args:
-      folder: the directory of the run; its name becomes the name of the W&B run.
-
-    Raises:
-      ImportError: If W&B is not installed.
-      ValueError: If W&B fails to open the run.
+    The W&B run has the name of `folder`. Raises ImportError if W&B is not installed, and ValueError if it fails to open
+    the run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
