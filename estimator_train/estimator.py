@@ -427,8 +427,7 @@ class Estimator:
         Returns:
           The path of the SavedModel's directory, as bytes.
 
-        Raises:
-          ValueError: If there is no receiver function or no trained model.
+        Raises ValueError if there is no receiver function or no trained model.
         """
         receiver_fns = {experimental_mode: serving_input_receiver_fn}
         return self.experimental_export_all_saved_models(

@@ -249,8 +249,7 @@ class BestExporter(_SavedModelExporter):
         the latter is better. The default compares losses.
       exports_to_keep: number of SavedModels to keep; None keeps all.
 
-    Raises:
-      ValueError: If `compare_fn` has other arguments, or `exports_to_keep` is not positive.
+    Raises ValueError if `compare_fn` has other arguments, or `exports_to_keep` is not positive.
     """
 
     def __init__(

@@ -26,8 +26,7 @@ class BaselineEstimator(CannedEstimator):
       optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with learning rate 0.3; or an optimizer; or a function
         that returns one.
 
-    Raises:
-      ValueError: If `head` is not a Head or the optimizer's name is unknown.
+    Raises ValueError if `head` is not a Head or the optimizer's name is unknown.
     """
 
     def __init__(

@@ -42,8 +42,7 @@ class DNNEstimator(CannedEstimator):
       dropout: fraction of each hidden layer's outputs to drop in training; None drops nothing.
       batch_norm: whether batch normalization follows each hidden layer.
 
-    Raises:
-      ValueError: If `head`, a column, a number of units or the optimizer's name is invalid.
+    Raises ValueError if `head`, a column, a number of units or the optimizer's name is invalid.
     """
 
     def __init__(
@@ -143,8 +142,7 @@ def dnn_logit_fn_builder(
 
     `input_layer_partitioner` partitions the feature columns' variables; see `DNNEstimator` for the other arguments.
 
-    Raises:
-      ValueError: If a number of units is not a positive int, or a column is not dense.
+    Raises ValueError if a number of units is not a positive int, or a column is not dense.
     """
     sizes = list(hidden_units or ())
     for size in [units, *sizes]:

@@ -72,8 +72,7 @@ class DNNLinearCombinedEstimator(_Combined):
       linear_optimizer, dnn_optimizer: as `optimizer` of `DNNEstimator`.
       dnn_feature_columns, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm: as for `DNNEstimator`.
 
-    Raises:
-      ValueError: If there are no columns, the network has no hidden units, or another argument is invalid.
+    Raises ValueError if there are no columns, the network has no hidden units, or another argument is invalid.
     """
 
     def __init__(

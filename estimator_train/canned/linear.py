@@ -33,8 +33,7 @@ class LinearEstimator(CannedEstimator):
         that returns one. None means Ftrl with learning rate min(0.2, 1 / sqrt(number of columns)).
       sparse_combiner: how to reduce the weights of a multivalent categorical column: "sum", "mean" or "sqrtn".
 
-    Raises:
-      ValueError: If `head`, a column, the combiner or the optimizer's name is invalid.
+    Raises ValueError if `head`, a column, the combiner or the optimizer's name is invalid.
     """
 
     def __init__(
@@ -117,8 +116,7 @@ def linear_logit_fn_builder(
 
     See `LinearEstimator` for the arguments.
 
-    Raises:
-      ValueError: If a column or the combiner is invalid.
+    Raises ValueError if a column or the combiner is invalid.
     """
     columns = check_columns(feature_columns, "feature_columns", dense=False)
     if sparse_combiner not in ("sum", "mean", "sqrtn"):

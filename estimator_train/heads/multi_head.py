@@ -29,8 +29,7 @@ class MultiHead(Head):
       heads: iterable of `Head`s with names.
       head_weights: iterable with a factor for each head's loss; None means 1 for all.
 
-    Raises:
-      ValueError: If there are no heads, a head has no name, two have the same, or the number of weights differs.
+    Raises ValueError if there are no heads, a head has no name, two have the same, or the number of weights differs.
     """
 
     def __init__(self, heads: Iterable[Head], head_weights: Iterable[float] | None = None) -> None:
