@@ -96,10 +96,8 @@ def image_files(
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file is in a directory named like a label.
-      ValueError: a file's directory is not in `labels`, a path is not a regular file, a pattern matches a name that is
-        not UTF-8, `on_error` is neither "raise" nor "skip", `resize` is unknown, `batch_size` is not positive,
-        `service` is not a valid address, both `cache` and `service` are given, or `cache="features"` is combined with
-        `deterministic=False` or `prefetch_buffer_size`.
+      ValueError: an argument is invalid, or two exclude each other; a file's directory is not in `labels`, a path is
+        not a regular file, or a pattern matches a name that is not UTF-8.
       ConnectionError: from the input_fn, if nothing answers at `service`.
       MemoryError, OSError: from the input_fn, if the cache does not fit.
       tf.errors.InvalidArgumentError: from the dataset, if a file cannot be decoded (the message names it) or, with
@@ -166,8 +164,7 @@ def labelled_images(
       sample_weight: weights of the examples in the loss, of shape (number of files,), or None.
 
     Raises:
-      ValueError: there are no paths, the arrays differ in length, a label is not below `num_classes`, `resize` is
-        unknown, or `batch_size` is not positive.
+      ValueError: there are no paths, the arrays differ in length, or another argument is invalid.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
     _check_sizes(batch_size, resize)
