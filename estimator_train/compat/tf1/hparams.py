@@ -22,11 +22,10 @@ class HParams:
     `override_from_dict` and `set_hparam` raise a KeyError for unknown names.
     """
 
-    def __init__(self, hparam_def=None, model_structure=None, **kwargs):
+    def __init__(self, hparam_def=None, **kwargs):
         if hparam_def is not None:
             raise ValueError("hparam_def, a protocol buffer of tf.contrib, is not supported; pass the settings by name")
         self._types = {}
-        self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
@@ -114,12 +113,6 @@ class HParams:
             for part in default if is_list and isinstance(default, list) else [default]:
                 _cast(key, kind, part)
         return getattr(self, key)
-
-    def get_model_structure(self):
-        return self._model_structure
-
-    def set_model_structure(self, model_structure):
-        self._model_structure = model_structure
 
     def __contains__(self, key):
         return key in self._types
