@@ -117,7 +117,7 @@ _BESIDES = {
         ),
     },
     "canned.metric_keys": {"heads.keys": "MetricKeys"},
-    "canned.optimizers": {"compat.drop_in.optimizers": "get_optimizer_instance get_optimizer_instance_v2"},
+    "canned.optimizers": {"compat.drop_in.model_fns": "get_optimizer_instance get_optimizer_instance_v2"},
     "canned.prediction_keys": {"heads.keys": "PredictionKeys"},
     "early_stopping": {"compat.drop_in.estimator": "read_eval_metrics"},
     "estimator": {
