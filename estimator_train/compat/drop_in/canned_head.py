@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import bind, with_defaults
+from estimator_train._engine.graph.optimizers import with_update_ops
 from estimator_train._engine.model_fn import ModeKeys, metric_pair
 from estimator_train.canned.api_versions import BinaryClassHeadV1
 from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec
@@ -178,8 +179,7 @@ def _summary_key(head_name, val):
 
 def _append_update_ops(train_op):
     """Returns `train_op` grouped with the ops of the collection UPDATE_OPS."""
-    update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
-    return tf.group(train_op, *update_ops) if update_ops else train_op
+    return with_update_ops(train_op, v1.get_collection(v1.GraphKeys.UPDATE_OPS) or None)
 
 
 def _minimize(loss, optimizer, train_op_fn):

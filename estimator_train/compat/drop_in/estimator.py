@@ -25,8 +25,8 @@ def read_eval_metrics(eval_dir):
 
 def _load_global_step_from_checkpoint_dir(checkpoint_dir):
     """Returns the global step of the newest checkpoint in `checkpoint_dir`, or 0 if there is none."""
-    path = checkpoints.latest_intact(checkpoint_dir) if tf.io.gfile.isdir(checkpoint_dir) else None
-    return 0 if path is None else int(checkpoints.read_global_step(path))
+    path = tf.io.gfile.isdir(checkpoint_dir) and checkpoints.latest_intact(checkpoint_dir)
+    return int(checkpoints.read_global_step(path)) if path else 0
 
 
 def _dict_to_str(dictionary):
