@@ -65,9 +65,6 @@ class CallbacksHook(EpochHook):
         self.first_step = first_step
         self._model: Any = None
         self._callbacks: Any = None
-        self._global_step: Any = None
-        self._saver: Any = None
-        self._fetches: dict[str, Any] = {}
 
     def attach(self, model: Any, reset_metrics: Callable[[], None], config: RunConfig) -> None:
         self._model = model
