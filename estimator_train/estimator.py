@@ -85,9 +85,8 @@ class Estimator:
         but neither the optimizer's nor the global step.
 
     Raises:
-      ValueError: If `config` is not a RunConfig or names a different directory than `model_dir`; if the path contains a
-        glob character such as [, with which TensorFlow would not find the checkpoints; if model_fn has unknown
-        arguments, or no `params` although they are given; or if a subclass overrides other members.
+      ValueError: If `config` is not a RunConfig or names another directory than `model_dir`, the path contains a glob
+        character such as [, model_fn has unknown arguments or lacks `params`, or a subclass overrides other members.
       TypeError: If `model_fn` is a Keras model.
     """
 
@@ -389,11 +388,8 @@ class Estimator:
             keeps a better one. If there is none, the initial weights are used.
 
         Returns:
-          A `Predictor`, which is called with a batch of features. It never reloads: create another one to use a newer
-          checkpoint.
-
-        Raises:
-          ValueError: If the checkpoint does not fit the model; for a model_fn, the first call raises it.
+          A `Predictor`, which is called with a batch of features. It never reloads a checkpoint; one that does not fit
+          the model raises ValueError, for a model_fn in the first call.
         """
         checkpoint = checkpoint_path or self._newest_checkpoint()
         select = functools.partial(_select, keys=predict_keys)
@@ -431,8 +427,7 @@ class Estimator:
         Returns:
           The path of the SavedModel's directory, as bytes.
 
-        Raises:
-          ValueError: If there is no receiver function or no trained model.
+        Raises ValueError if there is no receiver function or no trained model.
         """
         receiver_fns = {experimental_mode: serving_input_receiver_fn}
         return self.experimental_export_all_saved_models(

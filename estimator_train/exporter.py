@@ -171,10 +171,7 @@ class LatestExporter(_SavedModelExporter):
 
     Args:
       name: name of the exporter and its directory.
-      exports_to_keep: number of SavedModels to keep; None keeps all.
-
-    Raises:
-      ValueError: If `exports_to_keep` is not positive.
+      exports_to_keep: number of SavedModels to keep, at least 1, or else a ValueError is raised; None keeps all.
     """
 
     def __init__(
@@ -199,11 +196,8 @@ def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., b
     NaN is worse than any other value.
 
     Args:
-      metric: the metric's name in evaluations.
-      direction: "min" if lower values are better, "max" if higher ones are.
-
-    Raises:
-      ValueError: If `direction` is neither. The returned function raises it if a result lacks the metric.
+      metric: the metric's name in evaluations; the returned function raises ValueError if a result lacks it.
+      direction: "min" if lower values are better, "max" if higher ones are; anything else raises ValueError.
     """
     if direction not in ("min", "max"):
         raise ValueError(f'direction must be "min" or "max", given: {direction!r}')
@@ -255,8 +249,7 @@ class BestExporter(_SavedModelExporter):
         the latter is better. The default compares losses.
       exports_to_keep: number of SavedModels to keep; None keeps all.
 
-    Raises:
-      ValueError: If `compare_fn` has other arguments, or `exports_to_keep` is not positive.
+    Raises ValueError if `compare_fn` has other arguments, or `exports_to_keep` is not positive.
     """
 
     def __init__(
@@ -320,10 +313,7 @@ class BestCheckpointExporter(_NamedExporter):
 
     Args:
       name: name of the exporter and its directory.
-      compare_fn: as for `BestExporter`.
-
-    Raises:
-      ValueError: If `compare_fn` has other arguments.
+      compare_fn: as for `BestExporter`; one with other arguments raises ValueError.
     """
 
     def __init__(self, name: str = "best_checkpoint", compare_fn: Callable[..., bool] = _loss_smaller) -> None:

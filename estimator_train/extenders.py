@@ -25,10 +25,7 @@ def add_metrics(estimator: Estimator, metric_fn: MetricFn) -> Estimator:
       estimator: an `Estimator` of a Keras model or of a model_fn.
       metric_fn: a function of any of `features`, `labels`, `predictions` and `config`, which returns a dict of metric
         names to Keras metrics or v1 (value, update op) pairs. They replace metrics of the model that have the same
-        name. A Keras model's predictions are a dict keyed by output name.
-
-    Raises:
-      ValueError: If metric_fn has other arguments.
+        name. A Keras model's predictions are a dict keyed by output name. Other arguments raise ValueError.
     """
     unexpected = [name for name in argument_names(metric_fn) if name not in _ARGUMENTS]
     if unexpected:

@@ -40,15 +40,13 @@ def numpy_input_fn(
       batch_size: number of rows in a batch, per replica.
       num_epochs: number of passes over the rows; None repeats forever.
       shuffle: a bool, required; whether to shuffle all rows, in a new order each epoch.
-      queue_capacity: ignored; accepted for compatibility.
-      num_threads: ignored likewise; more threads do not multiply the epochs.
+      queue_capacity, num_threads: ignored; more threads do not multiply the epochs.
 
     Raises:
       TypeError: If `x` is neither an array nor a dict.
       ValueError: If `shuffle` is not a bool, arrays are empty or differ in length, or a feature and a label have the
         same name.
     """
-    del queue_capacity, num_threads
     _check_shuffle(shuffle)
     if not isinstance(x, (dict, np.ndarray)):
         raise TypeError(f"x must be a dict or array; got {type(x).__name__}")
@@ -83,16 +81,13 @@ def pandas_input_fn(
     See `numpy_input_fn` for the other arguments.
 
     Args:
-      x: a DataFrame.
-      y: labels with the same index as `x`: a Series, or a DataFrame for a dict of labels keyed by column. None if there
-        are none.
+      y: labels with the same index as `x`: a Series, or a DataFrame for a dict of labels keyed by column; or None.
       target_column: name of a Series `y`; no column of `x` may have it.
 
     Raises:
       TypeError: If `x` is not a DataFrame or `target_column` is not a str.
       ValueError: As for `numpy_input_fn`, or if the indexes differ or `x` has a column called `target_column`.
     """
-    del queue_capacity, num_threads
     _check_shuffle(shuffle)
     if not hasattr(x, "columns"):  # checked without importing pandas
         raise TypeError(f"x must be a pandas DataFrame; got {type(x).__name__}: use numpy_input_fn for arrays")

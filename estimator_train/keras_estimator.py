@@ -62,9 +62,8 @@ def model_to_estimator(
         warning lists weights that are missing in the checkpoint or have another shape, such as a new last layer's.
 
     Raises:
-      ValueError: If no model or two are given; if the model is not compiled, mixes tf_keras with Keras 3, needs another
-        Keras backend, or cannot be copied; if `checkpoint_format` is unknown; if the file contains a lambda, or only
-        weights; or if `warm_start_from` is a directory without a checkpoint.
+      ValueError: If no model or two are given, the model is not compiled or cannot be copied, the file contains a
+        lambda or only weights, `checkpoint_format` is unknown, or `warm_start_from` has no checkpoint.
     """
     if keras_model is None and keras_model_path is None:
         raise ValueError("Either `keras_model` or `keras_model_path` needs to be provided.")

@@ -41,10 +41,7 @@ def estimate(model: keras.Model, batch_size: int, device_count: int = 1) -> list
     exist. The estimate assumes that operations run one after the other and need no memory besides their inputs and
     outputs; the kernels' scratch memory, the losses and the optimizer's update come on top.
 
-    Args:
-      model: a compiled functional or Sequential `tf_keras` model whose inputs have fixed sizes.
-      batch_size: number of examples in a step.
-      device_count: number of devices.
+    The model is a compiled functional or Sequential one of `tf_keras`, whose inputs have fixed sizes.
     """
     devices = [f"GPU:{index}" for index in range(device_count)]
     places = split.balance(model, devices)

@@ -22,13 +22,11 @@ class BaselineEstimator(CannedEstimator):
 
     Args:
       head: a `Head`.
-      model_dir: as for `Estimator`.
+      model_dir, config: as for `Estimator`.
       optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with learning rate 0.3; or an optimizer; or a function
         that returns one.
-      config: a `RunConfig`.
 
-    Raises:
-      ValueError: If `head` is not a Head or the optimizer's name is unknown.
+    Raises ValueError if `head` is not a Head or the optimizer's name is unknown.
     """
 
     def __init__(
@@ -45,14 +43,10 @@ class BaselineEstimator(CannedEstimator):
 class BaselineClassifier(BaselineEstimator):
     """Predicts the frequency of each class, ignoring the features; a baseline for classifiers.
 
-    The head is a `BinaryClassHead`, or a `MultiClassHead` if there are more than two classes.
+    It is a `BaselineEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes,
+    and takes the arguments of both.
 
         >>> classifier = et.BaselineClassifier("runs/baseline", n_classes=3)
-
-    Args:
-      model_dir, config: as for `Estimator`.
-      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
-      optimizer: as for `BaselineEstimator`.
     """
 
     def __init__(
@@ -72,14 +66,9 @@ class BaselineClassifier(BaselineEstimator):
 class BaselineRegressor(BaselineEstimator):
     """Predicts the mean of the labels, ignoring the features; a baseline for regressors.
 
-    The head is a `RegressionHead`.
+    It is a `BaselineEstimator` with a `RegressionHead`, and takes the arguments of both.
 
         >>> regressor = et.BaselineRegressor("runs/baseline", label_dimension=2)
-
-    Args:
-      model_dir, config: as for `Estimator`.
-      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
-      optimizer: as for `BaselineEstimator`.
     """
 
     def __init__(

@@ -106,8 +106,7 @@ def call_logit_fn(
     Returns:
       Its logits, a tensor or a dict of tensors.
 
-    Raises:
-      ValueError: If it returns anything else.
+    Raises ValueError if it returns anything else.
     """
     offered = {"mode": mode, "params": params, "config": config}
     logits = logit_fn(features=features, **taken_by(logit_fn, offered))

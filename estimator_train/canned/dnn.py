@@ -35,17 +35,14 @@ class DNNEstimator(CannedEstimator):
       head: a `Head`.
       hidden_units: list of ints, the number of units of each hidden layer.
       feature_columns: list of dense columns.
-      model_dir: as for `Estimator`.
+      model_dir, config, warm_start_from: as for `Estimator`.
       optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with the optimizer's default learning rate; or an
         optimizer; or a function that returns one.
       activation_fn: activation function of the hidden layers.
       dropout: fraction of each hidden layer's outputs to drop in training; None drops nothing.
-      config: a `RunConfig`.
-      warm_start_from: as for `Estimator`.
       batch_norm: whether batch normalization follows each hidden layer.
 
-    Raises:
-      ValueError: If `head`, a column, a number of units or the optimizer's name is invalid.
+    Raises ValueError if `head`, a column, a number of units or the optimizer's name is invalid.
     """
 
     def __init__(
@@ -71,7 +68,8 @@ class DNNEstimator(CannedEstimator):
 class DNNClassifier(DNNEstimator):
     """Trains a feed-forward classifier.
 
-    It is a `DNNEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes.
+    It is a `DNNEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes, and
+    takes the arguments of both.
 
         >>> x = tf.feature_column.numeric_column("x")
         >>> classifier = et.DNNClassifier(hidden_units=[8], feature_columns=[x], model_dir="runs/dnn", n_classes=3)
@@ -81,11 +79,6 @@ class DNNClassifier(DNNEstimator):
         ['accuracy', 'average_loss', 'global_step', 'loss']
         >>> next(classifier.predict(input_fn))["probabilities"].shape
         (3,)
-
-    Args:
-      hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm: as for `DNNEstimator`.
-      model_dir, config, warm_start_from: as for `Estimator`.
-      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
     """
 
     def __init__(
@@ -110,15 +103,10 @@ class DNNClassifier(DNNEstimator):
 
 
 class DNNRegressor(DNNEstimator):
-    """Trains a feed-forward regressor: a `DNNEstimator` with a `RegressionHead`.
+    """Trains a feed-forward regressor: a `DNNEstimator` with a `RegressionHead`, and with the arguments of both.
 
-        >>> x = tf.feature_column.numeric_column("x")
-        >>> regressor = et.DNNRegressor(hidden_units=[8], feature_columns=[x], model_dir="runs/dnn")
-
-    Args:
-      hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm: as for `DNNEstimator`.
-      model_dir, config, warm_start_from: as for `Estimator`.
-      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
+    >>> x = tf.feature_column.numeric_column("x")
+    >>> regressor = et.DNNRegressor(hidden_units=[8], feature_columns=[x], model_dir="runs/dnn")
     """
 
     def __init__(
@@ -154,8 +142,7 @@ def dnn_logit_fn_builder(
 
     `input_layer_partitioner` partitions the feature columns' variables; see `DNNEstimator` for the other arguments.
 
-    Raises:
-      ValueError: If a number of units is not a positive int, or a column is not dense.
+    Raises ValueError if a number of units is not a positive int, or a column is not dense.
     """
     sizes = list(hidden_units or ())
     for size in [units, *sizes]:

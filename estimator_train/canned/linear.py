@@ -28,15 +28,12 @@ class LinearEstimator(CannedEstimator):
     Args:
       head: a `Head`.
       feature_columns: list of dense and categorical columns.
-      model_dir: as for `Estimator`.
+      model_dir, config, warm_start_from: as for `Estimator`.
       optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with learning rate 0.2; or an optimizer; or a function
         that returns one. None means Ftrl with learning rate min(0.2, 1 / sqrt(number of columns)).
-      config: a `RunConfig`.
       sparse_combiner: how to reduce the weights of a multivalent categorical column: "sum", "mean" or "sqrtn".
-      warm_start_from: as for `Estimator`.
 
-    Raises:
-      ValueError: If `head`, a column, the combiner or the optimizer's name is invalid.
+    Raises ValueError if `head`, a column, the combiner or the optimizer's name is invalid.
     """
 
     def __init__(
@@ -61,7 +58,8 @@ class LinearEstimator(CannedEstimator):
 class LinearClassifier(LinearEstimator):
     """Trains a linear classifier.
 
-    It is a `LinearEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes.
+    It is a `LinearEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes,
+    and takes the arguments of both.
 
         >>> color = tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green"])
         >>> classifier = et.LinearClassifier([color], "runs/linear", label_vocabulary=["stop", "go"])
@@ -70,11 +68,6 @@ class LinearClassifier(LinearEstimator):
         >>> classifier = classifier.train(input_fn, steps=1)
         >>> [prediction["classes"].item() for prediction in classifier.predict(input_fn)]
         [b'stop', b'go']
-
-    Args:
-      feature_columns, optimizer, sparse_combiner: as for `LinearEstimator`.
-      model_dir, config, warm_start_from: as for `Estimator`.
-      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
     """
 
     def __init__(
@@ -95,14 +88,9 @@ class LinearClassifier(LinearEstimator):
 
 
 class LinearRegressor(LinearEstimator):
-    """Trains a linear regressor: a `LinearEstimator` with a `RegressionHead`.
+    """Trains a linear regressor: a `LinearEstimator` with a `RegressionHead`, and with the arguments of both.
 
-        >>> regressor = et.LinearRegressor([tf.feature_column.numeric_column("x")], "runs/linear")
-
-    Args:
-      feature_columns, optimizer, sparse_combiner: as for `LinearEstimator`.
-      model_dir, config, warm_start_from: as for `Estimator`.
-      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
+    >>> regressor = et.LinearRegressor([tf.feature_column.numeric_column("x")], "runs/linear")
     """
 
     def __init__(
@@ -128,8 +116,7 @@ def linear_logit_fn_builder(
 
     See `LinearEstimator` for the arguments.
 
-    Raises:
-      ValueError: If a column or the combiner is invalid.
+    Raises ValueError if a column or the combiner is invalid.
     """
     columns = check_columns(feature_columns, "feature_columns", dense=False)
     if sparse_combiner not in ("sum", "mean", "sqrtn"):

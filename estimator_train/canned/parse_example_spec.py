@@ -17,7 +17,7 @@ def classifier_parse_example_spec(
     label_default: Any = None,
     weight_column: str | FeatureColumn | None = None,
 ) -> dict[str, Any]:
-    """Returns the spec for parsing a classifier's Examples with `tf.io.parse_example`.
+    """Returns the spec for parsing a classifier's Examples with `tf.io.parse_example`, a dict of keys to features.
 
         >>> spec = et.classifier_parse_example_spec([tf.feature_column.numeric_column("x")], label_key="y")
         >>> spec["y"]
@@ -29,9 +29,6 @@ def classifier_parse_example_spec(
       label_dtype: `tf.string` for a label vocabulary; `tf.float32` works for two classes only.
       label_default: label of Examples that have none; None makes that an error.
       weight_column: key, or numeric column, of the example weights; None if there are none.
-
-    Returns:
-      A dict of keys to `tf.io.FixedLenFeature` and the like.
 
     Raises:
       ValueError: If the label or the weight is also a feature, or `weight_column` is neither a str nor a numeric

@@ -21,11 +21,7 @@ OLD_ARGUMENTS = 'see "Keras optimizers in older scripts" in docs/migrating.md'
 def watch(replicas: int | None = None) -> None:
     """Wraps the names of TensorFlow and tf_keras whose use may deserve a line. Call it before `install`.
 
-        doctor.watch()
-        install()
-
-    Args:
-      replicas: number of CPU replicas that stand in for missing GPUs, if any.
+    `replicas` is the number of CPU replicas that stand in for missing GPUs, if any.
     """
     import tensorflow as tf
 

@@ -26,15 +26,12 @@ class BinaryClassHead(ClassHead):
         0.6931
 
     Labels have shape [D0, D1, ... DN] or [D0, D1, ... DN, 1]; they are numbers in [0, 1] or strings of
-    `label_vocabulary`.
+    `label_vocabulary`. Raises ValueError if an argument is invalid.
 
     Args:
       thresholds: iterable of floats in (0, 1) at which to measure accuracy, precision and recall.
       label_vocabulary: list or tuple of two strings; None if labels are numbers.
       weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
-
-    Raises:
-      ValueError: If an argument is invalid.
     """
 
     def __init__(

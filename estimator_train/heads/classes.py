@@ -17,16 +17,7 @@ from estimator_train.heads.single_head import MetricFactories, SingleHead, Updat
 
 
 class ClassHead(SingleHead):
-    """Base class of the heads of classifiers, with one loss for each example.
-
-    Args:
-      n_classes: number of classes.
-      label_vocabulary: list or tuple of n_classes strings; None if labels are numbers.
-      logits_dimension, others: as for `SingleHead`, without loss_dimension.
-
-    Raises:
-      ValueError: If an argument is invalid.
-    """
+    """Base class of the heads of classifiers, with one loss for each example; `others` are those of `SingleHead`."""
 
     def __init__(
         self, n_classes: int, label_vocabulary: Sequence[str] | None, logits_dimension: int, *others: Any

@@ -33,23 +33,7 @@ class Head(abc.ABC):
             return head.create_estimator_spec(features, mode, logits, labels, tf.compat.v1.train.AdamOptimizer())
 
     A head of your own defines `name`, `logits_dimension` and `loss_reduction`, as attributes or properties, and four
-    methods. It also works in `DNNEstimator` and the other estimators that take a head:
-
-        class HuberHead(et.Head):
-            name, logits_dimension, loss_reduction = None, 1, "sum_over_batch_size"
-
-            def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
-                return tf.add_n([tf.compat.v1.losses.huber_loss(labels, logits), *(regularization_losses or [])])
-
-            def predictions(self, logits, keys=None):
-                return {"predictions": logits}
-
-            def metrics(self, regularization_losses=None):
-                return {"mae": tf_keras.metrics.MeanAbsoluteError()}
-
-            def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
-                eval_metrics["mae"].update_state(labels, logits)
-                return eval_metrics
+    methods, as in docs/api/heads.md. It also works in `DNNEstimator` and the other estimators that take a head.
     """
 
     @property

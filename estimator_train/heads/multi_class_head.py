@@ -24,15 +24,12 @@ class MultiClassHead(ClassHead):
         1.0986
 
     Labels have shape [D0, D1, ... DN] or [D0, D1, ... DN, 1]; they are ints in [0, n_classes) or strings of
-    `label_vocabulary`.
+    `label_vocabulary`. Raises ValueError if an argument is invalid.
 
     Args:
       n_classes: number of classes, more than 2.
       label_vocabulary: list or tuple of n_classes strings; None if labels are ints.
       weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
-
-    Raises:
-      ValueError: If an argument is invalid.
     """
 
     def __init__(

@@ -29,8 +29,7 @@ class MultiHead(Head):
       heads: iterable of `Head`s with names.
       head_weights: iterable with a factor for each head's loss; None means 1 for all.
 
-    Raises:
-      ValueError: If there are no heads, a head has no name, two have the same, or the number of weights differs.
+    Raises ValueError if there are no heads, a head has no name, two have the same, or the number of weights differs.
     """
 
     def __init__(self, heads: Iterable[Head], head_weights: Iterable[float] | None = None) -> None:
@@ -61,7 +60,7 @@ class MultiHead(Head):
     @property
     def loss_reduction(self) -> str:
         reductions = [head.loss_reduction for head in self._heads]
-        if len(set(reductions)) > 1:
+        if len(set(map(checks.v1_reduction, reductions))) > 1:
             raise ValueError(f"The loss_reduction must be the same for different heads. Given: {reductions}")
         return reductions[0]
 

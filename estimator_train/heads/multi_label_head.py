@@ -25,7 +25,7 @@ class MultiLabelHead(ClassHead):
         0.6931
 
     Labels are an int tensor [D0, D1, ... DN, n_classes] of 0 and 1, or a SparseTensor [D0, D1, ... DN, ?] of class ids
-    or of strings of `label_vocabulary`.
+    or of strings of `label_vocabulary`. Raises ValueError if an argument is invalid.
 
     Args:
       n_classes: number of classes, at least 2.
@@ -34,9 +34,6 @@ class MultiLabelHead(ClassHead):
       classes_for_class_based_metrics: iterable of class ids, or of strings of `label_vocabulary`, for which to measure
         the mean probability and the AUC.
       weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
-
-    Raises:
-      ValueError: If an argument is invalid.
     """
 
     def __init__(

@@ -19,7 +19,8 @@ from estimator_train.heads.single_head import MetricFactories, SingleHead, label
 class RegressionHead(SingleHead):
     """Computes the squared error of the logits.
 
-    Labels are numbers of shape [D0, D1, ... DN, label_dimension]; a last dimension of 1 may be omitted.
+    Labels are numbers of shape [D0, D1, ... DN, label_dimension]; a last dimension of 1 may be omitted. Raises
+    ValueError if an argument is invalid.
 
         >>> head = et.RegressionHead()
         >>> float(head.loss(labels=tf.constant([[3.0]]), logits=tf.constant([[1.0]])))
@@ -30,9 +31,6 @@ class RegressionHead(SingleHead):
       weight_column: as for `SingleHead`; weights may be given per example, or per value of the label.
       inverse_link_fn: function that turns logits into predictions; None uses the logits themselves.
       loss_reduction, loss_fn, name: as for `SingleHead`.
-
-    Raises:
-      ValueError: If an argument is invalid.
     """
 
     def __init__(
@@ -77,9 +75,8 @@ class PoissonRegressionHead(RegressionHead):
         >>> float(head.loss(labels=tf.constant([[2.0]]), logits=tf.constant([[0.0]])))
         1.0
 
-    Args:
-      compute_full_loss: whether the loss includes Stirling's approximation of the constant term.
-      label_dimension, weight_column, loss_reduction, name: as for `RegressionHead`.
+    With `compute_full_loss`, the loss includes Stirling's approximation of the constant term. The other arguments are
+    those of `RegressionHead`.
     """
 
     def __init__(
@@ -104,8 +101,7 @@ class LogisticRegressionHead(RegressionHead):
         >>> round(float(head.loss(labels=tf.constant([[0.5]]), logits=tf.constant([[0.0]]))), 4)
         0.6931
 
-    Args:
-      weight_column, loss_reduction, name: as for `RegressionHead`.
+    The arguments are those of `RegressionHead`.
     """
 
     def __init__(

@@ -36,6 +36,8 @@ def only(key: str) -> UpdateArguments:
 class SingleHead(Head):
     """Base class of heads with one output. Subclasses define labels, losses, predictions and metrics.
 
+    Raises ValueError if an argument is invalid.
+
     Args:
       logits_dimension: size of the logits' last dimension.
       loss_dimension: size of the last dimension of the examples' losses.
@@ -46,9 +48,6 @@ class SingleHead(Head):
       loss_fn: function of labels and logits, and optionally features and loss_reduction, that returns the unweighted,
         unreduced losses [D0, D1, ... DN, loss_dimension]; None uses the head's own.
       name: suffix of the metrics' keys, after a slash.
-
-    Raises:
-      ValueError: If an argument is invalid.
     """
 
     def __init__(

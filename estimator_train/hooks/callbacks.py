@@ -26,13 +26,11 @@ _BATCH_METHODS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_
 class CallbacksHook(EpochHook):
     """Calls Keras callbacks on the model being trained, as `fit` does.
 
-    Callbacks may read and set its weights, assign `model.optimizer.learning_rate` and set `model.stop_training`; the
-    change takes effect with the next step and the next checkpoint. An epoch ends every `steps_per_epoch` steps. Without
-    `steps_per_epoch`, it ends at each evaluation of `train_and_evaluate`, whose metrics appear in the logs with the
-    prefix `val_`. As in `fit`, the loss and the metrics are aggregated from the start of the epoch, also in log lines
-    and summaries. With a number as `RunConfig.steps_per_loop`, one call of several steps counts as one batch; by
-    default, a callback that looks at batches sees each. Callbacks are notified when an evaluation begins and ends, but
-    not about its batches.
+    They may set its weights, its optimizer's learning rate and `stop_training`; the change takes effect with the next
+    step and the next checkpoint. An epoch ends every `steps_per_epoch` steps or, without a number, at each evaluation
+    of `train_and_evaluate`, whose metrics appear in the logs with the prefix `val_`. As in `fit`, the loss and the
+    metrics are aggregated from the start of the epoch, also in log lines and summaries. With a number as
+    `RunConfig.steps_per_loop`, a call of several steps counts as one batch.
 
         >>> stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=20, hooks=[et.CallbacksHook([stop])])
@@ -40,14 +38,13 @@ class CallbacksHook(EpochHook):
         >>> metrics, exports = et.train_and_evaluate(estimator, train_spec, eval_spec)
 
     With several EvalSpecs, the first one's logs use the prefix `val_` and the others' use `val_NAME_`. When training
-    resumes from a checkpoint, the epoch number follows from the global step; without `steps_per_epoch`, epochs count
-    from 0 again. In the middle of an epoch, callbacks see it begin again, and the learning rate stays the checkpoint's.
+    resumes, the epoch's number follows from the global step, if `steps_per_epoch` is given; an epoch resumed in its
+    middle begins again, with the learning rate of the checkpoint.
 
     Args:
       callbacks: a callback or an iterable of callbacks, from the same Keras (tf_keras or Keras 3) as the model.
       steps_per_epoch: global steps per epoch.
-      first_step: global step from which these epochs count. If a training goes on with other `steps_per_epoch`, it may
-        be negative: after two epochs, it is the global step minus twice the new number.
+      first_step: global step from which these epochs count; negative if earlier epochs were shorter than these.
 
     Raises:
       TypeError: one of `callbacks` is not a Keras callback.
@@ -68,9 +65,6 @@ class CallbacksHook(EpochHook):
         self.first_step = first_step
         self._model: Any = None
         self._callbacks: Any = None
-        self._global_step: Any = None
-        self._saver: Any = None
-        self._fetches: dict[str, Any] = {}
 
     def attach(self, model: Any, reset_metrics: Callable[[], None], config: RunConfig) -> None:
         self._model = model

@@ -25,13 +25,8 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
         >>> evaluator = et.experimental.InMemoryEvaluatorHook(estimator, eval_input_fn, every_n_iter=5)
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=10, hooks=[evaluator])
 
-    Args:
-      estimator: the `Estimator` being trained.
-      input_fn, steps, hooks, name: see `Estimator.evaluate`.
-      every_n_iter: training session runs between evaluations.
-
-    Raises:
-      ValueError: `every_n_iter` is not positive, or several processes train.
+    `estimator` is the one being trained; the other arguments are those of its `evaluate`. Raises ValueError if
+    `every_n_iter` is not positive, or several processes train.
     """
 
     def __init__(

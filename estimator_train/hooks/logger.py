@@ -18,12 +18,9 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
     The average is of all steps, also where one call runs several. With a `CallbacksHook`, the metrics are aggregated
     from the start of the epoch instead. `LoggerExporter` logs evaluations.
 
-        logger = et.loggers.CSVLogger("runs/oct2017")
-        hooks = [et.LoggerHook(logger, every_n_steps=100, steps_per_epoch=500)]
-        train_spec = et.TrainSpec(train_input_fn, max_steps=10_000, hooks=hooks)
-        eval_spec = et.EvalSpec(eval_input_fn, exporters=[et.LoggerExporter(logger)])
-        et.train_and_evaluate(estimator, train_spec, eval_spec)
-        logger.close()
+        >>> logger = et.loggers.CSVLogger("runs/oct2017")
+        >>> hooks = [et.LoggerHook(logger, every_n_steps=100, steps_per_epoch=500)]
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=10_000, hooks=hooks)
 
     Args:
       loggers: loggers from `estimator_train.loggers`, or your own.

@@ -29,12 +29,11 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     """Measures the time of every training step, as the TimeHistory hook of older examples does.
 
     A step is timed from `before_run` to `after_run`, minus checkpoints and evaluations in between; the time therefore
-    includes hooks that come earlier in the list. The time of a call of several steps, see `RunConfig.steps_per_loop`,
-    is divided evenly among them. The first call of a session counts as warm-up and is reported separately. Tracing
-    happens before the first call and is not part of any step.
+    includes hooks that come earlier in the list. The time of a call of several steps is divided evenly among them. The
+    first call of a session counts as warm-up; tracing happens before it and is not part of any step.
 
-    `timing.json` contains the `summary()`. Its list `sessions` has one summary for each training in `output_dir`, with
-    its start time and its first and last global step. The file is written at most once a minute, and at the end.
+    `timing.json` has the `summary()`, and in its list `sessions` one for each training in `output_dir`, with its start
+    time and its first and last global step. It is written at most once a minute, and at the end.
 
         >>> timing = et.TimingHook(estimator.model_dir)
         >>> estimator = estimator.train(train_input_fn, steps=10, hooks=[timing])

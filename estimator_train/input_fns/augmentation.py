@@ -35,8 +35,7 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
         TensorShape([4, 8, 8, 3])
 
     Images are changed on the device that trains on them; evaluate and predict use the original images. The changes
-    depend only on the run's seed and the batch's position in the run, so training resumed with
-    `RunConfig(resume_input=True)` sees the same images as an uninterrupted run.
+    depend only on the run's seed and the batch's position in the run.
 
     Args:
       input_fn: an input_fn of batches of float images of shape (batch, height, width, channels) in [0, 1].
@@ -49,12 +48,11 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
         - "shift": shifts by up to a tenth of each side. Rotate, zoom and shift fill empty borders by reflection.
         - "brightness": adds a value between -0.2 and 0.2 to all pixels.
         - "contrast": scales the distance of pixels from their channel's mean by 0.8 to 1.2.
-        - "cutout": fills a rectangle of half of each side, centered on a random pixel, with the image's mean (DeVries
-          and Taylor, 2017).
-        - "mixup": mixes each image and its label with another one of the batch, with a weight drawn from
-          Beta(0.2, 0.2) (Zhang et al., 2017). Labels must be floats, for example one-hot.
-        - "cutmix": pastes a random rectangle of another image of the batch, and mixes the labels by its area, which is
-          drawn evenly (Yun et al., 2019). Labels must be floats.
+        - "cutout": fills a rectangle of half of each side with the image's mean (DeVries and Taylor, 2017).
+        - "mixup": mixes each image and its label with another one of the batch (Zhang et al., 2017), with a weight
+          drawn from Beta(0.2, 0.2). Labels must be floats, for example one-hot.
+        - "cutmix": pastes a rectangle of another image, and mixes the labels, which must be floats, by its area (Yun et
+          al., 2019).
         - "light": flip, zoom and shift.
         - "medium": flip, rotate, zoom, shift, brightness and contrast.
 

@@ -57,24 +57,20 @@ def generator(
         is an input pipeline with its own `input_context`, and their tuples are taken in turn. Functions and their
         arguments must be picklable by cloudpickle, and each worker imports the modules that they need.
 
-    The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`, and its
-    elements are not sharded automatically. To shard them, give `make_generator` a parameter `input_context` and use its
-    `num_input_pipelines` and `input_pipeline_id`. If `make_generator` has a parameter `epoch`, it receives the number
-    of the epoch, from 0. Parameters that a `functools.partial` has bound keep their values.
+    Every input pipeline calls `make_generator`, and its elements are not sharded. If `make_generator` has a parameter
+    `input_context`, it gets the pipeline's `tf.distribute.InputContext`, and may shard them. A parameter `epoch` gets
+    the number of the epoch, from 0.
 
     Training resumed with `RunConfig(resume_input=True)` starts in the epoch where it stopped if both `batch_size` and
-    `elements_per_epoch` are given; otherwise it reads all earlier elements again. If `make_generator` has a parameter
-    `first`, it receives the number of the element, from 0, at which to start the first epoch; otherwise earlier
-    elements are generated and dropped. The order must be the same each time. Skipped elements were not trained on, so
-    the same number of examples is repeated.
+    `elements_per_epoch` are given; otherwise it reads all earlier elements again. A parameter `first` gets the number
+    of the element, from 0, at which to start the first epoch; otherwise earlier elements are generated and dropped.
 
     Raises:
-      ValueError: `batch_size` is not positive, `workers` is negative, or there are several workers but
-        `make_generator` has no parameter `input_context`, so each would yield everything. From the input_fn: the
-        iterator made to infer the signature yields nothing, or a scalar as a batch.
-      tf.errors.OpError: from the dataset: the Python code raised an error (its type, message and traceback are
-        included), an element does not match the signature (its number is included), an epoch yields nothing or ends
-        early, `make_generator` returned the same iterator twice, or a worker was killed.
+      ValueError: an argument is invalid, or there are several workers but `make_generator` has no parameter
+        `input_context`, so each would yield everything. From the input_fn: the iterator made to infer the signature
+        yields nothing, or a scalar as a batch.
+      tf.errors.OpError: from the dataset: the Python code raised an error, an element does not match the signature, an
+        epoch yields nothing or ends early, `make_generator` returned the same iterator twice, or a worker was killed.
     """
     keep_freed_memory()
     if batch_size is not None and batch_size < 1:

@@ -28,8 +28,7 @@ def check_service(service: str) -> None:
 def distribute(batches: tf.data.Dataset, service: str) -> tf.data.Dataset:
     """Returns a dataset of `batches` that the workers of `service` compute, each once, in the order they are ready.
 
-    Raises:
-      ConnectionError: no service answers at the address.
+    Raises ConnectionError if no service answers at the address.
     """
     address = urlsplit(service)
     try:

@@ -23,13 +23,7 @@ def open_logger(name: str, folder: str | os.PathLike[str]) -> Logger:
         >>> logger = et.loggers.open_logger("csv", "runs/oct2017")
         >>> logger.log_metrics(100, {"loss": 0.31})
 
-    Args:
-      name: "csv", "mlflow" or "wandb".
-      folder: the directory of the run.
-
-    Raises:
-      ImportError: If the logger's package is not installed.
-      ValueError: As for the logger.
+    The names are "csv", "mlflow" and "wandb". Raises what the logger's class does.
     """
     kinds: dict[str, Callable[[str | os.PathLike[str]], Logger]]
     kinds = {"csv": CSVLogger, "mlflow": MLflowLogger, "wandb": WandbLogger}
@@ -41,8 +35,7 @@ def check_installed(name: str) -> None:
 
         >>> et.loggers.check_installed("csv")  # needs no package
 
-    Raises:
-      ValueError: If it is not installed; the message contains the command that installs it.
+    Raises ValueError if it is not installed, with the command that installs it.
     """
     if name in _PACKAGES:
         packages.check_installed(name, _PACKAGES[name])

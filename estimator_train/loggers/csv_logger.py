@@ -25,11 +25,8 @@ class CSVLogger(Logger):
         >>> Path("runs/csv/metrics.csv").read_text()
         'step,loss,val_loss\\n100,0.31,0.35\\n'
 
-    Args:
-      folder: the directory of the run; created if missing.
-
-    Raises:
-      ValueError: If there is a `metrics.csv` whose column `step` is missing or not made of integers.
+    The directory is created if it is missing. Raises ValueError if there is a `metrics.csv` whose column `step` is
+    missing or not made of integers.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

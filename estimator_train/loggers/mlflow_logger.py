@@ -24,16 +24,10 @@ class MLflowLogger(Logger):
     training logs to the same run. MLflow does not change a parameter once it is logged.
 
         logger = et.loggers.MLflowLogger("runs/oct2017")
-        logger.log_params({"learning_rate": 1e-3})
         logger.log_metrics(100, {"loss": 0.31})
-        logger.close()
 
-    Args:
-      folder: the directory of the run; its name becomes the name of the MLflow run.
-
-    Raises:
-      ImportError: If MLflow is not installed.
-      ValueError: If MLflow fails to open the run.
+    The MLflow run has the name of `folder`. Raises ImportError if MLflow is not installed, and ValueError if it fails
+    to open the run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -20,16 +20,10 @@ class WandbLogger(Logger):
     training logs to the same run. Charts have `global_step` as their x axis.
 
         logger = et.loggers.WandbLogger("runs/oct2017")
-        logger.log_params({"learning_rate": 1e-3})
         logger.log_metrics(100, {"loss": 0.31})
-        logger.close()
 
-    Args:
-      folder: the directory of the run; its name becomes the name of the W&B run.
-
-    Raises:
-      ImportError: If W&B is not installed.
-      ValueError: If W&B fails to open the run.
+    The W&B run has the name of `folder`. Raises ImportError if W&B is not installed, and ValueError if it fails to open
+    the run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

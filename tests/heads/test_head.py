@@ -73,7 +73,7 @@ def test_a_heads_reduction_says_how_replicas_gradients_are_joined(reduction, mov
     assert estimator.get_variable_value("weight") == -moved
 
 
-class HuberHead(Head):  # as in the docstring
+class HuberHead(Head):  # as in docs/api/heads.md
     name, logits_dimension, loss_reduction = None, 1, "sum_over_batch_size"
 
     def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import abc
+import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import bind, with_defaults
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, metric_pair
-from estimator_train._engine.types import FeatureColumn
+from estimator_train._engine.graph.optimizers import with_update_ops
+from estimator_train._engine.model_fn import ModeKeys, metric_pair
 from estimator_train.canned.api_versions import BinaryClassHeadV1
 from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec
 from estimator_train.heads import Head, MultiClassHead, RegressionHead, checks
@@ -31,41 +32,32 @@ class LossSpec(NamedTuple):
 
 
 class _Head(abc.ABC):
-    """Base class of heads, which compute predictions, loss, metrics and an `EstimatorSpec` from logits.
-
-    Subclasses override either `create_estimator_spec` or `_create_tpu_estimator_spec`.
-    """
+    """Base class of heads, which override either `create_estimator_spec` or `_create_tpu_estimator_spec`."""
 
     @property
     @abc.abstractmethod
-    def name(self) -> str | None:
-        """Suffix of the keys of metrics and summaries, or None."""
+    def name(self): ...
 
     @property
     @abc.abstractmethod
-    def logits_dimension(self) -> int:
-        """The size of the logits' last dimension."""
+    def logits_dimension(self): ...
 
     @abc.abstractmethod
-    def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> Any:
+    def create_loss(self, features, mode, logits, labels):
         """Returns a `LossSpec`."""
 
     def create_estimator_spec(
         self,
-        features: dict[str, Any],
-        mode: str,
-        logits: tf.Tensor,
-        labels: Any = None,
-        optimizer: tf.compat.v1.train.Optimizer | None = None,
-        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
-        regularization_losses: Sequence[tf.Tensor] | None = None,
-        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
-    ) -> EstimatorSpec:
-        """Returns the `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
-
-        `update_ops` is ignored: canned estimators pass the ops of the collection UPDATE_OPS, which run anyway.
-        """
-        del update_ops
+        features,
+        mode,
+        logits,
+        labels=None,
+        optimizer=None,
+        train_op_fn=None,
+        regularization_losses=None,
+        update_ops=None,
+    ):
+        """Does what `Head.create_estimator_spec` does; ignores `update_ops`, because those of UPDATE_OPS run anyway."""
         return self._create_tpu_estimator_spec(
             features, mode, logits, labels, optimizer, train_op_fn, regularization_losses
         ).as_estimator_spec()
@@ -90,20 +82,20 @@ class _HeadOf(_Head):
     _loss_reduction: str
     __signature__: inspect.Signature
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         arguments = bind(self.__signature__, *args, **kwargs)
         self._head = self._kind(**arguments)
         vars(self).update({f"_{name}": value for name, value in arguments.items()})
 
     @property
-    def name(self) -> str | None:
+    def name(self):
         return self._head.name
 
     @property
-    def logits_dimension(self) -> int:
+    def logits_dimension(self):
         return self._head.logits_dimension
 
-    def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> LossSpec:
+    def create_loss(self, features, mode, logits, labels):
         labels, _, losses, weights = self._head._weigh(labels, logits, features)
         reduction = checks.v1_reduction(self._loss_reduction)
         loss = v1.losses.compute_weighted_loss(losses, weights, reduction=reduction)
@@ -122,22 +114,22 @@ class _HeadOf(_Head):
                 regularization = tf.add_n(regularization_losses)
                 total = loss + regularization
             if mode == ModeKeys.EVAL:
-                arguments = (predictions, labels, weights, losses, regularization)
-                return TPUEstimatorSpec(mode, predictions, total, eval_metrics=(lambda: self._metrics(*arguments), []))
+                arguments = (labels, weights, losses, regularization)
+                metrics = functools.partial(self._eval_metric_ops, *arguments, **predictions)
+                return TPUEstimatorSpec(mode, predictions, total, eval_metrics=(metrics, []))
             step = _append_update_ops(_minimize(total, optimizer, train_op_fn))
-        summaries = {MetricKeys.LOSS: total, MetricKeys.LOSS_REGULARIZATION: regularization}
+        self._head._summarize(MetricKeys.LOSS, total)
+        if regularization is not None:
+            self._head._summarize(MetricKeys.LOSS_REGULARIZATION, regularization)
         if self._loss_reduction == _SUM:
-            summaries[MetricKeys.LOSS_MEAN] = loss / tf.reduce_sum(weights * tf.ones_like(losses))
-        self._summarize(summaries)
+            self._head._summarize(MetricKeys.LOSS_MEAN, loss / tf.reduce_sum(weights * tf.ones_like(losses)))
         return TPUEstimatorSpec(mode, predictions, total, step)
 
-    def _summarize(self, values):
-        with v1.name_scope(""):
-            for key, value in values.items():
-                if value is not None:
-                    v1.summary.scalar(_summary_key(self.name, key), value)
-
-    def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
+    def _eval_metric_ops(
+        self, labels, weights, unreduced_loss, regularization_loss, predicted_value=None, **predictions
+    ):
+        """Returns the metrics; `predictions` are by `PredictionKeys`, and `predicted_value` is that of a regression."""
+        predictions.setdefault(PredictionKeys.PREDICTIONS, predicted_value)
         regularization = [loss for loss in (regularization_loss,) if loss is not None]
         metrics = self._head.metrics(regularization)
         self._head._update(metrics, labels, predictions, (unreduced_loss, weights), regularization)
@@ -150,20 +142,12 @@ class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
     _kind = BinaryClassHeadV1
     __signature__ = with_defaults(BinaryClassHeadV1, loss_reduction=_SUM)
 
-    def _eval_metric_ops(self, labels, logits, logistic, class_ids, weights, unreduced_loss, regularization_loss):
-        predictions = {PredictionKeys.LOGISTIC: logistic, PredictionKeys.CLASS_IDS: class_ids}
-        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
-
 
 class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
     """The v1 version of `MultiClassHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
     _kind = MultiClassHead
     __signature__ = with_defaults(MultiClassHead, loss_reduction=_SUM)
-
-    def _eval_metric_ops(self, labels, class_ids, weights, unreduced_loss, regularization_loss):
-        predictions = {PredictionKeys.CLASS_IDS: class_ids}
-        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
 
 
 class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
@@ -172,45 +156,30 @@ class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
     _kind = RegressionHead
     __signature__ = with_defaults(RegressionHead, loss_reduction=_SUM)
 
-    def _eval_metric_ops(self, predicted_value, labels, weights, unreduced_loss, regularization_loss):
-        predictions = {PredictionKeys.PREDICTIONS: predicted_value}
-        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
-
 
 def _regression_head(
-    weight_column: str | FeatureColumn | None = None,
-    label_dimension: int = 1,
-    loss_reduction: str = _SUM,
-    loss_fn: Callable[..., tf.Tensor] | None = None,
-    inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    name: str | None = None,
-) -> _RegressionHeadWithMeanSquaredErrorLoss:
+    weight_column=None, label_dimension=1, loss_reduction=_SUM, loss_fn=None, inverse_link_fn=None, name=None
+):
     """Returns the head of a regressor. The class has the first two arguments in the opposite order."""
     return _RegressionHeadWithMeanSquaredErrorLoss(
         label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
     )
 
 
-def _binary_logistic_or_multi_class_head(
-    n_classes: int,
-    weight_column: str | FeatureColumn | None,
-    label_vocabulary: Sequence[str] | None,
-    loss_reduction: str,
-) -> _HeadOf:
+def _binary_logistic_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction):
     """Returns the head of a classifier: the binary one for two classes, otherwise the multi-class one."""
     if n_classes == 2:
         return _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(weight_column, None, label_vocabulary, loss_reduction)
     return _MultiClassHeadWithSoftmaxCrossEntropyLoss(n_classes, weight_column, label_vocabulary, loss_reduction)
 
 
-def _summary_key(head_name: str | None, val: str) -> str:
+def _summary_key(head_name, val):
     return f"{val}/{head_name}" if head_name else val
 
 
-def _append_update_ops(train_op: tf.Operation | tf.Tensor) -> tf.Operation | tf.Tensor:
+def _append_update_ops(train_op):
     """Returns `train_op` grouped with the ops of the collection UPDATE_OPS."""
-    update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
-    return tf.group(train_op, *update_ops) if update_ops else train_op
+    return with_update_ops(train_op, v1.get_collection(v1.GraphKeys.UPDATE_OPS) or None)
 
 
 def _minimize(loss, optimizer, train_op_fn):

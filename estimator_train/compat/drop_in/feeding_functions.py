@@ -1,9 +1,6 @@
 """The old module `inputs.queues.feeding_functions`: queues of rows, backed by a `tf.data.Dataset`."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,15 +14,15 @@ class _DatasetQueue:
     def __init__(self, dataset):
         self._dataset = dataset
 
-    def dequeue(self, name: str | None = None) -> list[tf.Tensor]:
+    def dequeue(self, name=None):
         """Returns the tensors of the next row."""
         return self._next(self._dataset, name)
 
-    def dequeue_many(self, n: int, name: str | None = None) -> list[tf.Tensor]:
+    def dequeue_many(self, n, name=None):
         """Returns the tensors of the next `n` rows; an incomplete batch at the end of the data is dropped."""
         return self._next(self._dataset.batch(n, drop_remainder=True), name)
 
-    def dequeue_up_to(self, n: int, name: str | None = None) -> list[tf.Tensor]:
+    def dequeue_up_to(self, n, name=None):
         """Returns the tensors of the next `n` rows, or of the remaining rows at the end of the data."""
         return self._next(self._dataset.batch(n), name)
 
@@ -35,34 +32,15 @@ class _DatasetQueue:
         return list(iterator.get_next(name))
 
 
-def enqueue_data(
-    data: Any,
-    capacity: int,
-    shuffle: bool = False,
-    min_after_dequeue: int | None = None,
-    num_threads: int = 1,
-    seed: int | None = None,
-    **others: Any,
-) -> _DatasetQueue:
+def enqueue_data(data, capacity, shuffle=False, min_after_dequeue=None, num_threads=1, seed=None, **others):
     """Returns a queue of the rows of `data`; its `dequeue` methods return the rows' indices, then each column.
 
         index, values = enqueue_data(np.arange(10.0), capacity=100, num_epochs=1).dequeue_many(5)
 
-    Call it in a v1 graph. A DataFrame's own index is used; otherwise the indices are row numbers.
-
-    Args:
-      data: a numpy array, an OrderedDict of them, or a DataFrame.
-      capacity: size of the shuffle buffer, in rows.
-      shuffle: whether to shuffle.
-      min_after_dequeue, num_threads: ignored; each row appears once per epoch.
-      seed: seed for shuffling.
-      others: `num_epochs`, where None repeats forever; `name` and `enqueue_size` have no effect.
-
-    Raises:
-      ValueError: If `pad_value` or an unknown argument is given.
-      TypeError: If `data` has another type, such as a generator function.
+    Call it in a v1 graph. The data are a numpy array, an OrderedDict of them, or a DataFrame, whose own index is used;
+    otherwise the indices are row numbers. `capacity` is the size of the shuffle buffer, in rows. Without `num_epochs`,
+    the rows repeat forever. The other arguments are ignored, but for `pad_value` and unknown ones, which are refused.
     """
-    del min_after_dequeue, num_threads
     num_epochs = others.pop("num_epochs", None)
     unserved = sorted(others.keys() - {"name", "enqueue_size"})
     if unserved:

@@ -26,14 +26,10 @@ def model_to_estimator(
     metric_names_map: dict[str, str] | None = None,
     export_outputs: dict[str, type[ExportOutput]] | None = None,
 ) -> Estimator:
-    """Calls `estimator_train.model_to_estimator`; also lets the caller choose the class of the Estimator.
+    """Calls `estimator_train.model_to_estimator`; without `use_v2_estimator`, makes it an Estimator of tf.compat.v1.
 
     Old scripts cannot pass safe_mode. As in TensorFlow 2.15, a lambda in a .keras file is therefore refused, while one
     in an .h5 file or a SavedModel is loaded, with a warning.
-
-    Args:
-      checkpoint_format: None means "checkpoint".
-      use_v2_estimator: whether to return a tf.estimator.Estimator instead of a tf.compat.v1.estimator.Estimator.
     """
     if keras_model is None and keras_model_path is not None:
         keras_model, keras_model_path = _load_model(os.fspath(keras_model_path), custom_objects), None

@@ -117,9 +117,9 @@ _BESIDES = {
         ),
     },
     "canned.metric_keys": {"heads.keys": "MetricKeys"},
-    "canned.optimizers": {"compat.drop_in.optimizers": "get_optimizer_instance get_optimizer_instance_v2"},
+    "canned.optimizers": {"compat.drop_in.model_fns": "get_optimizer_instance get_optimizer_instance_v2"},
     "canned.prediction_keys": {"heads.keys": "PredictionKeys"},
-    "early_stopping": {"compat.drop_in.early_stopping": "read_eval_metrics"},
+    "early_stopping": {"compat.drop_in.estimator": "read_eval_metrics"},
     "estimator": {
         "compat.drop_in.estimator": (
             "_canned_estimator_api_gauge _dict_to_str _estimator_api_gauge _load_global_step_from_checkpoint_dir "
@@ -128,7 +128,7 @@ _BESIDES = {
         "estimator": "maybe_overwrite_model_dir_and_session_config=_config_with_model_dir",
         "_engine.model_fn": "ModeKeys",
     },
-    "estimator_export": {"compat.drop_in.estimator_export": "estimator_export"},
+    "estimator_export": {"compat.drop_in.estimator": "estimator_export"},
     "export.export": {"compat.drop_in.export": _FOR_EXPORTS, "export": "SupervisedInputReceiver"},
     "export.export_lib": {
         "compat.drop_in.export": _FOR_EXPORTS,
@@ -136,10 +136,10 @@ _BESIDES = {
     },
     "export.export_output": {"export": "TrainOutput"},
     "exporter": {
-        "compat.drop_in.exporter": "_SavedModelExporter",
+        "compat.drop_in.export": "_SavedModelExporter",
         "exporter": "_loss_smaller _verify_compare_fn_args=_check_compare_fn",
     },
-    "gc": {"compat.drop_in.gc": "Path _get_paths _largest_export_versions _negation"},
+    "gc": {"compat.drop_in.export": "Path _get_paths _largest_export_versions _negation"},
     "head.base_head": {
         "compat.drop_in.base_head": (
             "CLASSIFY_SERVING_KEY DEFAULT_SERVING_KEY PREDICT_SERVING_KEY REGRESS_SERVING_KEY call_loss_fn "
@@ -248,9 +248,9 @@ def _modules():
     ):
         name = path.rpartition(".")[2]
         modules[path] = modules[f"tensorflow_estimator.python.estimator.tpu.{name}"]
-    ours = "estimator_train.compat.drop_in.estimator_training"
     modules["tensorflow.python.distribute.estimator_training"] = {
-        name: f"{ours}:{name}" for name in ("should_run_distribute_coordinator", "train_and_evaluate")
+        name: f"estimator_train.compat.drop_in.training:{name}"
+        for name in ("should_run_distribute_coordinator", "train_and_evaluate")
     }
     return modules
 

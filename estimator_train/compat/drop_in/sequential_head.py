@@ -1,14 +1,10 @@
 """The old module `head.sequential_head`: a head for sequences of different lengths."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train._engine.graph.optimizers import Optimizer
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.heads import Head, MultiHead
 
 
@@ -19,25 +15,13 @@ class SequentialHeadWrapper(Head):
         features["mask"] = tf.sequence_mask(lengths)
         return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer, ...)
 
-    Logits are [batch, steps, logits_dimension]; labels are [batch, steps], dense or sparse. In PREDICT, predictions
-    cover all steps and include the mask. In TRAIN and EVAL, they cover the valid steps only, flattened.
-
-    Args:
-      static_head: a `Head`, but not a `MultiHead`.
-      sequence_length_mask: key of the feature that contains the mask, bool or int [batch, steps].
-      feature_columns: keys of other per-step features that the head uses, such as weights; a str or an iterable.
-
-    Raises:
-      TypeError: If a key is not a str.
-      ValueError: If the head is a MultiHead.
+    Logits are [batch, steps, logits_dimension]; labels are [batch, steps], dense or sparse; the mask is a feature, bool
+    or int [batch, steps]. In PREDICT, predictions cover all steps and include the mask. In TRAIN and EVAL, they cover
+    the valid steps only, flattened. `feature_columns` are the keys of other features that the head uses in each step,
+    such as weights.
     """
 
-    def __init__(
-        self,
-        static_head: Head,
-        sequence_length_mask: str = "sequence_length_mask",
-        feature_columns: str | Iterable[str] | None = None,
-    ) -> None:
+    def __init__(self, static_head, sequence_length_mask="sequence_length_mask", feature_columns=None):
         if isinstance(static_head, MultiHead):
             raise ValueError("MultiHead is not supported with SequentialHeadWrapper.")
         if not isinstance(sequence_length_mask, str):
@@ -54,25 +38,23 @@ class SequentialHeadWrapper(Head):
         self._columns = tuple(columns)
 
     @property
-    def static_head(self) -> Head:
-        """The head that is applied to each step."""
+    def static_head(self):
         return self._head
 
     @property
-    def input_sequence_mask_key(self) -> str:
-        """The key of the feature that contains the mask."""
+    def input_sequence_mask_key(self):
         return self._mask_key
 
     @property
-    def name(self) -> str | None:
+    def name(self):
         return self._head.name
 
     @property
-    def logits_dimension(self) -> int:
+    def logits_dimension(self):
         return self._head.logits_dimension
 
     @property
-    def loss_reduction(self) -> str:
+    def loss_reduction(self):
         return self._head.loss_reduction
 
     # The overrides below have the hints and docstrings of `Head`.
@@ -93,21 +75,16 @@ class SequentialHeadWrapper(Head):
 
     def create_estimator_spec(
         self,
-        features: dict[str, Any],
-        mode: str,
-        logits: tf.Tensor,
-        labels: Any = None,
-        optimizer: Optimizer | None = None,
-        trainable_variables: Sequence[tf.Variable] | None = None,
-        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
-        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
-        regularization_losses: Sequence[tf.Tensor] | None = None,
-    ) -> EstimatorSpec:
-        """Returns the `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
-
-        Raises:
-          ValueError: If the features contain no mask.
-        """
+        features,
+        mode,
+        logits,
+        labels=None,
+        optimizer=None,
+        trainable_variables=None,
+        train_op_fn=None,
+        update_ops=None,
+        regularization_losses=None,
+    ):
         if mode == ModeKeys.PREDICT:
             spec = self._head.create_estimator_spec(features, mode, logits)
             return spec._replace(predictions=spec.predictions | {self._mask_key: self._mask(features)})

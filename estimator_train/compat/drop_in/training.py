@@ -1,15 +1,24 @@
-"""The old module `training`: the executor behind train_and_evaluate."""
+"""The old modules `training`, with its executor, and `tensorflow.python.distribute.estimator_training`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_train.estimator import Estimator
+from estimator_train import training
 from estimator_train.exporter import Exporter
-from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
+from estimator_train.training import EvalSpec, TrainSpec
+
+
+def should_run_distribute_coordinator(config):
+    """Returns whether a strategy in `config` trains in a cluster that TF_CONFIG or the strategy names."""
+    return getattr(config, "_distribute_coordinator_mode", None) is not None
+
+
+def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls=None):
+    """Calls `estimator_train.train_and_evaluate`, which needs no executor."""
+    return training.train_and_evaluate(estimator, train_spec, eval_spec)
 
 
 class _EvalStatus:
@@ -31,36 +40,19 @@ class _EvalResult(NamedTuple):
 class _ContinuousEvalListener:
     """Called before and after each evaluation of an evaluator; a method that returns False stops it."""
 
-    def before_eval(self) -> bool:
+    def before_eval(self):
         """Called before an evaluation, which is skipped if this returns False."""
         return True
 
-    def after_eval(self, eval_result: _EvalResult) -> bool:
+    def after_eval(self, eval_result):
         """Called after an evaluation, whose status is "evaluated"."""
-        del eval_result
         return True
 
 
 class _TrainingExecutor:
-    """Wraps `train_and_evaluate` in an object; `run` does the work of this process's task.
+    """Wraps `train_and_evaluate` in an object; `run` does the work of this process's task."""
 
-    Args:
-      estimator, train_spec, eval_spec: as for `train_and_evaluate`.
-      train_hooks: iterable of additional `SessionRunHook`s for training.
-      continuous_eval_listener: a `_ContinuousEvalListener`.
-
-    Raises:
-      TypeError: If an argument has the wrong type.
-    """
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        train_spec: TrainSpec,
-        eval_spec: EvalSpec,
-        train_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
-        continuous_eval_listener: _ContinuousEvalListener | None = None,
-    ) -> None:
+    def __init__(self, estimator, train_spec, eval_spec, train_hooks=None, continuous_eval_listener=None):
         if not isinstance(train_spec, TrainSpec):
             raise TypeError(f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {type(train_spec)}")
         _assert_eval_spec(eval_spec)
@@ -75,19 +67,18 @@ class _TrainingExecutor:
         self._listener = continuous_eval_listener
 
     @property
-    def estimator(self) -> Estimator:
-        """The Estimator."""
+    def estimator(self):
         return self._estimator
 
-    def run(self) -> Any:
+    def run(self):
         """Returns the result of `train_and_evaluate`, or None if a listener stopped it."""
         spec, listener = self._eval_spec, self._listener
         if listener is None:
-            return train_and_evaluate(self._estimator, self._train_spec, spec)
+            return training.train_and_evaluate(self._estimator, self._train_spec, spec)
         hooks, exporters = (*spec.hooks, _BeforeEval(listener)), (*spec.exporters, _AfterEval(listener))
         spec = spec._replace(hooks=hooks, exporters=exporters)
         try:
-            results = train_and_evaluate(self._estimator, self._train_spec, spec)
+            results = training.train_and_evaluate(self._estimator, self._train_spec, spec)
         except _EndedByListener:
             return None
         if results is None:  # in a cluster
@@ -96,7 +87,7 @@ class _TrainingExecutor:
         return metrics, exports[:-1]
 
 
-def _assert_eval_spec(eval_spec: EvalSpec) -> None:
+def _assert_eval_spec(eval_spec):
     if not isinstance(eval_spec, EvalSpec):
         raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`. Got: {type(eval_spec)}")
 

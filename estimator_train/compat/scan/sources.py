@@ -54,11 +54,7 @@ def files_in(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def parts_of(path: Path) -> list[Part]:
-    """Returns the parsed file, or the parsed cells of a notebook.
-
-    Raises:
-      Unreadable: it is too large, damaged, nested too deeply, not Python 3, or not a regular file.
-    """
+    """Returns the parsed file, or the parsed cells of a notebook. Raises Unreadable, which says why it cannot."""
     is_notebook = path.suffix == ".ipynb"
     content = _content(path, _MAX_NOTEBOOK if is_notebook else _MAX_CODE)
     if not is_notebook:

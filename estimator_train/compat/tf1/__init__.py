@@ -21,8 +21,7 @@ def install() -> None:
 
         optimizer = tf.train.AdamOptimizer()
 
-    Raises:
-      ValueError: If TensorFlow has already been used, so its TensorFlow 2 behavior can no longer be disabled.
+    Raises ValueError if TensorFlow has already been used, so its TensorFlow 2 behavior can no longer be disabled.
     """
     if "tensorflow.contrib" in sys.modules:
         return

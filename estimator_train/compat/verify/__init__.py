@@ -44,15 +44,10 @@ def verify(
 ) -> Verification:
     """Runs a script with the Python of an old TensorFlow, and with `estimator_train run`, and compares the results.
 
-    Args:
-      directory: a folder for the directories of the runs, which are called `old` and `new`.
-      flags: those of `estimator_train run`.
-      files: paths below the current directory that the script reads; each run gets copies.
-      time_limit: the seconds that a run may take.
-      same_initial_values: whether trainings start from the first checkpoints of the old run.
-
-    Raises:
-      NotVerifiedError: the script fails with the old TensorFlow, or takes too long.
+    The runs are in the folders `old` and `new` of `directory`, with copies of `files`, which are paths below the
+    current directory. `flags` are those of `estimator_train run`; `time_limit` is in seconds for each run. With
+    `same_initial_values`, trainings start from the first checkpoints of the old run. Raises NotVerifiedError if the
+    script fails with the old TensorFlow, or takes too long.
     """
     versions = tensorflow_version(python), tf.__version__
     program = [os.path.abspath(script), *arguments]

@@ -17,10 +17,9 @@ _LISTS = {tf.float32: "float_list", tf.int64: "int64_list", tf.string: "bytes_li
 
 
 def predictions(export: Path) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns what a SavedModel's signatures give for the same inputs each time.
+    """Returns what a SavedModel's signatures give for the same inputs each time, arrays by "signature: output".
 
-    Returns:
-      (dict of "signature: output" to an array, list of a line for each signature that refuses the inputs)
+    Also returns a line for each signature that refuses the inputs.
     """
     outputs, refusals = {}, []
     with tf.Graph().as_default() as graph, v1.Session() as session:

@@ -64,11 +64,7 @@ def open_cache(
     `cache` is "memory" or a directory. A file in the directory is valid for what `key_of_files` is given. If several
     processes need the same file, the first one writes it; if that process is interrupted, the partial file is ignored.
     So is a file without images that can be decoded now, because a file system that fails for a while leaves the same
-    gaps as damaged images.
-
-    Raises:
-      MemoryError, OSError: the images do not fit.
-      tf.errors.InvalidArgumentError: a file cannot be decoded and `skip` is False; the message names the file.
+    gaps as damaged images. Raises MemoryError or OSError if the images do not fit, and DamagedImageError.
     """
     with eager_mode():  # the input_fn may be called in a graph
         images = _images(paths, image_size, skip, fast=fast, resize=resize, orient=orient)

@@ -53,13 +53,10 @@ def decode_pixels(
 ) -> tf.Tensor:
     """Decodes an image without resizing: uint8 of (height, width, 1 or 3).
 
-    Args:
-      at_least: (height, width) to which the JPEG decoder scales the image down, but not below; None keeps its size.
-      serving: whether to use TensorFlow's operations only, as a SavedModel or another process must; they decode all
-        formats but TIFF.
+    The JPEG decoder scales it down to no less than `at_least`, (height, width). With `serving`, only operations of
+    TensorFlow are used, as a SavedModel or another process must; they decode all formats but TIFF.
 
-    Raises:
-      tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
+    Raises tf.errors.InvalidArgumentError if the image has another format, is damaged, or has more than `MAX_PIXELS`.
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = size_in_header(encoded)

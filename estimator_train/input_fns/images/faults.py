@@ -52,11 +52,7 @@ def fault_of_file(path: str | bytes) -> Fault:
 
 
 def faults_among(paths: Sequence[str], image_size: tuple[int, int], **how: Any) -> dict[str, Fault]:
-    """Decodes files, and returns the faults of those that cannot be decoded; a bar shows the progress on a terminal.
-
-    Args:
-      image_size, how: see `decoded`.
-    """
+    """Decodes files, and returns the faults of those that cannot be decoded; a bar shows the progress on a terminal."""
     with eager_mode():
         files = tf.constant([os.fsencode(path) for path in paths], tf.string)
         is_decoded = np.zeros(len(paths), bool)

@@ -61,7 +61,8 @@ def image_files(
 
     Files are JPEG, PNG or, with Pillow installed, still WebP, BMP, GIF (its first frame) or TIFF (of up to 16 bits).
     Elements are batches (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized
-    bilinearly; grayscale files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
+    bilinearly; grayscale files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)). Each
+    input pipeline reads and caches only its shard of the files. See docs/input_fns.md.
 
     The arguments up to `prefetch_buffer_size`, their defaults, and the values of the images are those of the input_fn
     in Kashif Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data".
@@ -74,51 +75,29 @@ def image_files(
       shuffle: whether to shuffle all files, in a new order each epoch.
       batch_size: images per batch on each replica; only the very last batch may be short.
       num_epochs: passes over the files; None repeats forever.
-      buffer_size: has no effect, because the shuffle covers all files without a buffer. It exists for calls that pass
-        the blog post's arguments by position.
+      buffer_size: has no effect, because the shuffle needs no buffer.
       prefetch_buffer_size: number of batches to prefetch; None lets tf.data choose.
       one_hot: if False, labels are int64 class indices of shape (batch,).
       seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
-      on_error: "raise", or "skip" to leave out files that cannot be decoded, that are not regular files (directories,
-        pipes), or whose directory is not in `labels`. Skipped files are added to the list `input_fn.skipped` and logged
-        in one line at the end of the data; endless data logs a line whenever new ones are found. Images of more than
-        89,478,485 pixels (Pillow's `Image.MAX_IMAGE_PIXELS`) are not decoded.
-      cache: "memory", a directory, or "features". With "memory" or a directory, the first call of the input_fn decodes
-        and resizes all files, with a progress bar in a terminal, and every epoch reads the results. The batches are the
-        same as without a cache, for the same seed. The cache takes four bytes per pixel of a grayscale image and twelve
-        per pixel of a color image. A directory is reused by later processes as long as the files' paths, sizes and
-        modification times, `image_size`, `fast`, `resize` and `orient` are the same; outdated files stay there until
-        you delete them.
-        "features" keeps the outputs of the model's frozen layers in memory, for `train` of a Keras model's Estimator;
-        see `frozen_features`.
+      on_error: "raise", or "skip" to leave out files that cannot be decoded, that are not regular files, or whose
+        directory is not in `labels`. They are added to the list `input_fn.skipped` and logged.
+      cache: "memory" or a directory, where the first call of the input_fn keeps all images, decoded and resized: four
+        bytes per pixel of a grayscale image, twelve of a color image. Or "features", which keeps the outputs of the
+        model's frozen layers; see `frozen_features`.
       fast: whether the JPEG decoder scales images down by 2, 4 or 8 if they are at least that many times larger than
-        `image_size`. The values differ slightly; see docs/input_fns.md.
+        `image_size`. The values differ slightly.
       deterministic: if False, batches are returned in the order in which they are ready.
-      service: "grpc://host:port", the address of a tf.data service dispatcher, whose workers read and decode the files.
-        The workers need the files under the same paths. Every image is still read once per epoch, but batches are
-        returned in the order in which they are ready. A worker sends 0.2 MB for a grayscale image of the default size
-        and 0.6 MB for a color image. If a worker dies, the images that it was processing are missing in that epoch.
-        Workers cannot decode TIFF.
+      service: "grpc://host:port", the address of a tf.data service dispatcher, whose workers read the files, under the
+        same paths, and decode all but TIFF. Batches are returned in the order in which they are ready. If a worker
+        dies, the images that it was processing are missing in that epoch.
       resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
         two sides; "pad" keeps it, and adds black borders.
       orient: whether to turn JPEG and TIFF images as their EXIF orientation says.
 
-    The input_fn takes an optional `tf.distribute.InputContext`; each input pipeline reads and caches only its shard of
-    the files.
-
-    With on_error="raise", `input_fn.host_batches()` returns batches with one channel if all their images are grayscale,
-    and `input_fn.preprocess` converts them to RGB. The Estimator of a Keras model runs it on the device that trains on
-    the batch; see `protocols.PreprocessesOnDevice`.
-
-    Training resumed with `RunConfig(resume_input=True)` can start at any image without reading earlier ones. With
-    on_error="skip" it has to read them again to find out which were skipped.
-
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file is in a directory named like a label.
-      ValueError: a file's directory is not in `labels`, a path is not a regular file, a pattern matches a name that is
-        not UTF-8, `on_error` is neither "raise" nor "skip", `resize` is unknown, `batch_size` is not positive,
-        `service` is not a valid address, both `cache` and `service` are given, or `cache="features"` is combined with
-        `deterministic=False` or `prefetch_buffer_size`.
+      ValueError: an argument is invalid, or two exclude each other; a file's directory is not in `labels`, a path is
+        not a regular file, or a pattern matches a name that is not UTF-8.
       ConnectionError: from the input_fn, if nothing answers at `service`.
       MemoryError, OSError: from the input_fn, if the cache does not fit.
       tf.errors.InvalidArgumentError: from the dataset, if a file cannot be decoded (the message names it) or, with
@@ -185,8 +164,7 @@ def labelled_images(
       sample_weight: weights of the examples in the loss, of shape (number of files,), or None.
 
     Raises:
-      ValueError: there are no paths, the arrays differ in length, a label is not below `num_classes`, `resize` is
-        unknown, or `batch_size` is not positive.
+      ValueError: there are no paths, the arrays differ in length, or another argument is invalid.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
     _check_sizes(batch_size, resize)
@@ -217,19 +195,15 @@ def labelled_images(
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ImageFiles:
-    """The input_fn that `image_files` and `labelled_images` return.
+    """The input_fn that `image_files` and `labelled_images` return, with their arguments.
 
     Implements the protocols `PreprocessesOnDevice`, `StartsAnywhere` and `HasFingerprint` of `protocols`.
 
     Attributes:
       paths: the paths of the files, in order, as an array of bytes.
-      labels: an array with a label for each file.
-      num_classes: number of classes for one-hot labels; None leaves the labels unchanged.
-      sample_weight: an array with a weight for each file, or None.
       skipped: paths of the files skipped so far.
       first: images to skip at the beginning, counted over all epochs and input pipelines.
       caches: the decoded images of each input pipeline, filled by its first call.
-      The others are the arguments of `image_files`.
     """
 
     paths: np.ndarray = dataclasses.field(repr=False)

@@ -20,11 +20,7 @@ _BITS_PER_SAMPLE, _PHOTOMETRIC, _WHITE_IS_ZERO = 0x0102, 0x0106, 0  # two tags, 
 def decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
     """Decodes a still WebP, a BMP, the first frame of a GIF or a TIFF of up to 16 bits: uint8, with 1 or 3 channels.
 
-    Args:
-      orient: whether to turn a TIFF as its EXIF orientation says.
-
-    Raises:
-      tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
+    Raises tf.errors.InvalidArgumentError if the image has another format, is damaged, or has more than `MAX_PIXELS`.
     """
     decode = functools.partial(_pixels, orient=orient)
     encoded = tf.convert_to_tensor(encoded, tf.string)  # an array of bytes would lose zeros at its end

@@ -21,8 +21,7 @@ _BMP_HEADER = 14  # bytes before the header that describes the pixels
 def decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
     """Decodes a still WebP, an uncompressed BMP, or the first frame of a GIF: uint8 of (height, width, 1, 3 or 4).
 
-    Raises:
-      tf.errors.InvalidArgumentError: the image is another one, is damaged, or has more than `MAX_PIXELS`.
+    Raises tf.errors.InvalidArgumentError if the image is another one, is damaged, or has more than `MAX_PIXELS`.
     """
     header = _Header(encoded)
     with tf.control_dependencies([assert_decodable(tf.reduce_prod(header.size) <= MAX_PIXELS, _UNREADABLE)]):

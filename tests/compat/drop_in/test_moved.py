@@ -76,7 +76,6 @@ def test_the_old_train_and_evaluate_of_clusters_is_ours(monkeypatch):
     from tensorflow.python.distribute import estimator_training
 
     asked = []
-    ours = "estimator_train.compat.drop_in.estimator_training.train_and_evaluate_here"
-    monkeypatch.setattr(ours, lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr("estimator_train.training.train_and_evaluate", lambda *arguments: asked.append(arguments))
     estimator_training.train_and_evaluate("estimator", "train", "eval", object)
     assert asked == [("estimator", "train", "eval")]

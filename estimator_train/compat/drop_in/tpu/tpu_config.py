@@ -37,13 +37,7 @@ class _TPUConfig(NamedTuple):
 
 
 class TPUConfig(_TPUConfig):
-    """The settings of a TPU, for scripts that read them back; they have no effect on CPUs and GPUs.
-
-    Fields and defaults are those of TensorFlow 2.15.
-
-    Raises:
-      ValueError: If a number is not positive, or the number of cores is not a power of 2 up to 128.
-    """
+    """The settings of a TPU, for scripts that read them back; they have no effect on CPUs and GPUs."""
 
     __slots__ = ()
 
@@ -76,12 +70,8 @@ class RunConfig(run_config.RunConfig):
 
         config = tf.compat.v1.estimator.tpu.RunConfig(tpu_config=TPUConfig(iterations_per_loop=100), model_dir="runs/a")
 
-    Args:
-      tpu_config: a `TPUConfig`; None means the defaults.
-      evaluation_master: address of the server for evaluation; None means `master`.
-      master: address of the server for training; None means TF_CONFIG's or, without one, this process.
-      cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, whose master overrides the two above.
-      kwargs: the arguments of `estimator_train.RunConfig`.
+    A `cluster`, which is a ClusterResolver, overrides `master` and `evaluation_master`. Without any, they are those of
+    TF_CONFIG or, without it, this process.
     """
 
     _tpu_config: TPUConfig
@@ -111,12 +101,10 @@ class RunConfig(run_config.RunConfig):
 
     @property
     def tpu_config(self) -> TPUConfig:
-        """The `TPUConfig`."""
         return self._tpu_config
 
     @property
     def cluster(self) -> tf.distribute.cluster_resolver.ClusterResolver | None:
-        """The ClusterResolver, or None."""
         return self._cluster
 
     @property

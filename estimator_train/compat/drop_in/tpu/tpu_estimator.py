@@ -62,19 +62,9 @@ class TPUEstimatorSpec(_TPUEstimatorSpec):
 
         return TPUEstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "logits": logits}))
 
-    Args:
-      mode, predictions, loss, train_op, export_outputs: as for `EstimatorSpec`.
-      eval_metrics: (function, tensors): the function's arguments are `tensors`, a list or a dict keyed by name, and it
-        returns the eval_metric_ops of an `EstimatorSpec`.
-      scaffold_fn: function without arguments that returns a `tf.compat.v1.train.Scaffold`.
-      host_call: (function, tensors) in the same form; the ops or tensors that the function returns are run with each
-        step of training, evaluation and prediction.
-      training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.
-
-    Raises:
-      ValueError: If eval_metrics or host_call is not such a pair.
-      RuntimeError: If the number of tensors does not match the function's arguments.
-      TypeError: If the function is not callable, or a hook has the wrong type.
+    The arguments of the function in `eval_metrics` are the tensors behind it, a list or a dict keyed by name; it
+    returns the eval_metric_ops of an `EstimatorSpec`. `host_call` is such a pair, too; the ops or tensors that its
+    function returns are run with each step of training, evaluation and prediction.
     """
 
     __slots__ = ()
@@ -117,21 +107,9 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         estimator = TPUEstimator(model_fn, config=RunConfig(model_dir="runs/a"), use_tpu=False, train_batch_size=32)
         estimator.train(lambda params: dataset.batch(params["batch_size"]), max_steps=1000)
 
-    `export_saved_model` passes no batch size. An incomplete last batch is not dropped.
-
-    Args:
-      model_fn: as for `Estimator`, but it may return a `TPUEstimatorSpec`. Its `params["use_tpu"]` is False.
-      model_dir, warm_start_from: as for `Estimator`.
-      config: a `RunConfig` of this module.
-      params: dict or `tf.contrib.training.HParams` for model_fn and input_fn, without "batch_size" and "context".
-      use_tpu: must be False; TPUs are not supported.
-      train_batch_size, eval_batch_size, predict_batch_size: the batch size in each mode; None passes none.
-      batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: ignored; they are for TPUs.
-      embedding_config_spec: must be None; TPU embeddings are not supported.
-
-    Raises:
-      ValueError: If use_tpu is set, the config has another type, params have a reserved key, a batch size is not
-        positive or given for a model_fn without `params`; or as for `Estimator`.
+    `export_saved_model` passes no batch size. An incomplete last batch is not dropped. The model_fn may return a
+    `TPUEstimatorSpec`, and its `params["use_tpu"]` is False; `params` may be a `tf.contrib.training.HParams`. Arguments
+    for TPUs alone are ignored.
     """
 
     def __init__(
@@ -152,7 +130,6 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         embedding_config_spec: Any = None,
         export_saved_model_api_version: ExportSavedModelApiVersion = ExportSavedModelApiVersion.V1,
     ) -> None:
-        del batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version
         if use_tpu or embedding_config_spec is not None:
             raise ValueError(
                 "TPUs and their embeddings are not supported; TPUEstimator(use_tpu=False) runs on CPUs and GPUs."

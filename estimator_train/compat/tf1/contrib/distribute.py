@@ -31,9 +31,6 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
     """A MirroredStrategy over `devices`, the first `num_gpus` (or `num_gpus_per_worker`) GPUs, or all GPUs.
 
     `auto_shard_dataset` is ignored: RunConfig and the cluster's strategy determine how input is sharded.
-
-    Raises:
-      ValueError: If TensorFlow sees fewer GPUs.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from estimator_train.canned import v1 as canned
 from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
 from estimator_train.compat.drop_in import canned_head
-from estimator_train.compat.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
+from estimator_train.compat.drop_in.estimator import read_eval_metrics as read_eval_metrics
 from estimator_train.estimator_v1 import Estimator
 from estimator_train.experimental import *  # noqa: F403
 from estimator_train.export import PredictOutput
@@ -25,6 +25,8 @@ LinearEstimator = canned.LinearEstimator
 
 
 # Heads. loss_reduction is one of tf.losses.Reduction, by default the mean over the batch.
+logistic_regression_head = heads.LogisticRegressionHead
+multi_label_head = heads.MultiLabelHead
 
 
 def binary_classification_head(
@@ -32,10 +34,6 @@ def binary_classification_head(
 ):
     make = canned_head._BinaryLogisticHeadWithSigmoidCrossEntropyLoss
     return make(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name)
-
-
-def logistic_regression_head(weight_column=None, loss_reduction=_MEAN, name=None):
-    return heads.LogisticRegressionHead(weight_column, loss_reduction, name)
 
 
 def multi_class_head(
@@ -48,20 +46,6 @@ def multi_class_head(
 def multi_head(heads, head_weights=None):
     """Returns a head that combines several named heads of this module."""
     return MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
-
-
-def multi_label_head(
-    n_classes,
-    weight_column=None,
-    thresholds=None,
-    label_vocabulary=None,
-    loss_reduction=_MEAN,
-    loss_fn=None,
-    classes_for_class_based_metrics=None,
-    name=None,
-):
-    how = loss_reduction, loss_fn, classes_for_class_based_metrics, name
-    return heads.MultiLabelHead(n_classes, weight_column, thresholds, label_vocabulary, *how)
 
 
 def poisson_regression_head(

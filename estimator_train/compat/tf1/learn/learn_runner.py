@@ -1,37 +1,15 @@
 """tf.contrib.learn.learn_runner: makes an Experiment and runs it."""
 
-from __future__ import annotations
-
-import os
-from collections.abc import Callable
-from typing import Any
-
-from estimator_train.compat.tf1.hparams import HParams
 from estimator_train.compat.tf1.learn.experiment import Experiment
-from estimator_train.run_config import RunConfig
 
 
-def run(
-    experiment_fn: Callable[..., Experiment],
-    output_dir: str | os.PathLike[str] | None = None,
-    schedule: str | None = None,
-    run_config: RunConfig | None = None,
-    hparams: HParams | None = None,
-) -> Any:
+def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=None):
     """Calls a method of the Experiment that `experiment_fn` returns, and returns its result.
 
         learn_runner.run(experiment_fn, run_config=tf.contrib.learn.RunConfig(model_dir="runs/a"))
 
-    Args:
-      experiment_fn: function (output_dir), or (run_config, hparams) with a `run_config`.
-      output_dir: the model_dir.
-      schedule: the method's name; None means "train_and_evaluate", which does the work of this process's task.
-      run_config: a RunConfig with a model_dir.
-      hparams: HParams for `experiment_fn`.
-
-    Raises:
-      ValueError: Not exactly one of `output_dir` and `run_config` is given, or an Experiment has no such method.
-      TypeError: `experiment_fn` is not callable or returns something else.
+    `experiment_fn` gets `output_dir`, or `run_config` and `hparams`. `schedule` is the method's name, by default
+    "train_and_evaluate", which does the work of this process's task.
     """
     if output_dir is not None and run_config is not None:
         raise ValueError("Cannot provide both `output_dir` and `run_config`")

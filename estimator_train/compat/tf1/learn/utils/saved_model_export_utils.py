@@ -1,28 +1,20 @@
 """Export strategies of an Experiment, which are exporters of tf.estimator."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 from estimator_train.exporter import FinalExporter
 
 
 def make_export_strategy(
-    serving_input_fn: Callable[[], Any],
-    default_output_alternative_key: str | None = None,
-    assets_extra: dict[str, str] | None = None,
-    as_text: bool = False,
-    exports_to_keep: int | None = 5,
-    strip_default_attrs: bool | None = None,
-) -> FinalExporter:
+    serving_input_fn,
+    default_output_alternative_key=None,
+    assets_extra=None,
+    as_text=False,
+    exports_to_keep=5,
+    strip_default_attrs=None,
+):
     """Returns an exporter that writes a SavedModel below `export/Servo` of the model_dir when training has ended.
 
     `serving_input_fn` returns a `tf.estimator.export.ServingInputReceiver`. `exports_to_keep` and
     `strip_default_attrs` are ignored.
-
-    Raises:
-      ValueError: There is a `default_output_alternative_key`, which a tf.estimator.Estimator does not have.
     """
     if default_output_alternative_key is not None:
         raise ValueError(
