@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -19,26 +19,43 @@ from estimator_train.heads import Head, RegressionHead
 from estimator_train.run_config import RunConfig
 
 
+class _Linear(NamedTuple):
+    """The arguments of the linear model."""
+
+    feature_columns: Iterable[FeatureColumn] | None
+    optimizer: Optimizer
+    sparse_combiner: str
+
+
+class _Dnn(NamedTuple):
+    """The arguments of the network."""
+
+    feature_columns: Iterable[FeatureColumn] | None
+    optimizer: Optimizer
+    hidden_units: Sequence[int] | None
+    activation_fn: Callable[[tf.Tensor], tf.Tensor]
+    dropout: float | None
+    batch_norm: bool
+
+
 class _Combined(CannedEstimator):
     """An Estimator of the branches that have columns: the network, the linear model, or both."""
 
-    def __init__(self, head: Head, linear: tuple[Any, ...], dnn: tuple[Any, ...], *others: Any) -> None:
-        linear_columns, linear_optimizer, sparse_combiner = linear
-        dnn_columns, dnn_optimizer, hidden_units, activation_fn, dropout, batch_norm = dnn
-        if not linear_columns and not dnn_columns:
+    def __init__(self, head: Head, linear: _Linear, dnn: _Dnn, *others: Any) -> None:
+        if not linear.feature_columns and not dnn.feature_columns:
             raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
-        if dnn_columns and not hidden_units:
+        if dnn.feature_columns and not dnn.hidden_units:
             raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
-        units, partitioner, branches = logits_dimension(head), self._api_version.partitioner, []
-        if dnn_columns:
-            layers = activation_fn, dropout, partitioner, batch_norm
-            logit_fn = dnn_logit_fn_builder(units, hidden_units, dnn_columns, *layers)
-            branches.append(self._branch("dnn", logit_fn, dnn_optimizer, 0.001))
-        if linear_columns:
-            columns = check_columns(linear_columns, "linear_feature_columns", dense=False)
-            rate = min(0.005, 1 / math.sqrt(len(columns)))
-            linear_fn = linear_logit_fn_builder(units, columns, sparse_combiner)
-            branches.append(self._branch("linear", _summarized(linear_fn), linear_optimizer, rate, partitioner))
+        units, branches = logits_dimension(head), []
+        if dnn.feature_columns:
+            how = dnn.activation_fn, dnn.dropout, self._api_version.partitioner, dnn.batch_norm
+            logit_fn = dnn_logit_fn_builder(units, dnn.hidden_units, dnn.feature_columns, *how)
+            branches.append(self._branch("dnn", logit_fn, dnn.optimizer, 0.001))
+        if linear.feature_columns:
+            columns = check_columns(linear.feature_columns, "linear_feature_columns", dense=False)
+            rate, partitioner = min(0.005, 1 / math.sqrt(len(columns))), self._api_version.partitioner
+            linear_fn = linear_logit_fn_builder(units, columns, linear.sparse_combiner)
+            branches.append(self._branch("linear", _summarized(linear_fn), linear.optimizer, rate, partitioner))
         super().__init__(head, branches, *others)
 
 
@@ -90,8 +107,8 @@ class DNNLinearCombinedEstimator(_Combined):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        linear = linear_feature_columns, linear_optimizer, linear_sparse_combiner
-        dnn = dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm
+        linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
+        dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         super().__init__(head, linear, dnn, model_dir, config)
 
 
@@ -128,8 +145,8 @@ class DNNLinearCombinedClassifier(_Combined):
         linear_sparse_combiner: str = "sum",
     ) -> None:
         head = self._classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
-        linear = linear_feature_columns, linear_optimizer, linear_sparse_combiner
-        dnn = dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm
+        linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
+        dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         super().__init__(head, linear, dnn, model_dir, config, warm_start_from)
 
 
@@ -161,6 +178,6 @@ class DNNLinearCombinedRegressor(_Combined):
         linear_sparse_combiner: str = "sum",
     ) -> None:
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
-        linear = linear_feature_columns, linear_optimizer, linear_sparse_combiner
-        dnn = dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm
+        linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
+        dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         super().__init__(head, linear, dnn, model_dir, config, warm_start_from)
