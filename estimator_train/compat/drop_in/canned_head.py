@@ -5,14 +5,15 @@ from __future__ import annotations
 import abc
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import bind, with_defaults
 from estimator_train._engine.graph.optimizers import with_update_ops
-from estimator_train._engine.model_fn import ModeKeys, metric_pair
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, metric_pair
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned.api_versions import BinaryClassHeadV1
 from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec
 from estimator_train.heads import Head, MultiClassHead, RegressionHead, checks
@@ -36,27 +37,27 @@ class _Head(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def name(self): ...
+    def name(self) -> str | None: ...
 
     @property
     @abc.abstractmethod
-    def logits_dimension(self): ...
+    def logits_dimension(self) -> int: ...
 
     @abc.abstractmethod
-    def create_loss(self, features, mode, logits, labels):
+    def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> Any:
         """Returns a `LossSpec`."""
 
     def create_estimator_spec(
         self,
-        features,
-        mode,
-        logits,
-        labels=None,
-        optimizer=None,
-        train_op_fn=None,
-        regularization_losses=None,
-        update_ops=None,
-    ):
+        features: dict[str, Any],
+        mode: str,
+        logits: tf.Tensor,
+        labels: Any = None,
+        optimizer: tf.compat.v1.train.Optimizer | None = None,
+        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
+    ) -> EstimatorSpec:
         """Does what `Head.create_estimator_spec` does; ignores `update_ops`, because those of UPDATE_OPS run anyway."""
         return self._create_tpu_estimator_spec(
             features, mode, logits, labels, optimizer, train_op_fn, regularization_losses
@@ -82,20 +83,20 @@ class _HeadOf(_Head):
     _loss_reduction: str
     __signature__: inspect.Signature
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         arguments = bind(self.__signature__, *args, **kwargs)
         self._head = self._kind(**arguments)
         vars(self).update({f"_{name}": value for name, value in arguments.items()})
 
     @property
-    def name(self):
+    def name(self) -> str | None:
         return self._head.name
 
     @property
-    def logits_dimension(self):
+    def logits_dimension(self) -> int:
         return self._head.logits_dimension
 
-    def create_loss(self, features, mode, logits, labels):
+    def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> LossSpec:
         labels, _, losses, weights = self._head._weigh(labels, logits, features)
         reduction = checks.v1_reduction(self._loss_reduction)
         loss = v1.losses.compute_weighted_loss(losses, weights, reduction=reduction)
@@ -158,26 +159,36 @@ class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
 
 
 def _regression_head(
-    weight_column=None, label_dimension=1, loss_reduction=_SUM, loss_fn=None, inverse_link_fn=None, name=None
-):
+    weight_column: str | FeatureColumn | None = None,
+    label_dimension: int = 1,
+    loss_reduction: str = _SUM,
+    loss_fn: Callable[..., tf.Tensor] | None = None,
+    inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    name: str | None = None,
+) -> _RegressionHeadWithMeanSquaredErrorLoss:
     """Returns the head of a regressor. The class has the first two arguments in the opposite order."""
     return _RegressionHeadWithMeanSquaredErrorLoss(
         label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
     )
 
 
-def _binary_logistic_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction):
+def _binary_logistic_or_multi_class_head(
+    n_classes: int,
+    weight_column: str | FeatureColumn | None,
+    label_vocabulary: Sequence[str] | None,
+    loss_reduction: str,
+) -> _HeadOf:
     """Returns the head of a classifier: the binary one for two classes, otherwise the multi-class one."""
     if n_classes == 2:
         return _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(weight_column, None, label_vocabulary, loss_reduction)
     return _MultiClassHeadWithSoftmaxCrossEntropyLoss(n_classes, weight_column, label_vocabulary, loss_reduction)
 
 
-def _summary_key(head_name, val):
+def _summary_key(head_name: str | None, val: str) -> str:
     return f"{val}/{head_name}" if head_name else val
 
 
-def _append_update_ops(train_op):
+def _append_update_ops(train_op: tf.Operation | tf.Tensor) -> tf.Operation | tf.Tensor:
     """Returns `train_op` grouped with the ops of the collection UPDATE_OPS."""
     return with_update_ops(train_op, v1.get_collection(v1.GraphKeys.UPDATE_OPS) or None)
 

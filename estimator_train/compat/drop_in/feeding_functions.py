@@ -1,6 +1,9 @@
 """The old module `inputs.queues.feeding_functions`: queues of rows, backed by a `tf.data.Dataset`."""
 
+from __future__ import annotations
+
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,15 +17,15 @@ class _DatasetQueue:
     def __init__(self, dataset):
         self._dataset = dataset
 
-    def dequeue(self, name=None):
+    def dequeue(self, name: str | None = None) -> list[tf.Tensor]:
         """Returns the tensors of the next row."""
         return self._next(self._dataset, name)
 
-    def dequeue_many(self, n, name=None):
+    def dequeue_many(self, n: int, name: str | None = None) -> list[tf.Tensor]:
         """Returns the tensors of the next `n` rows; an incomplete batch at the end of the data is dropped."""
         return self._next(self._dataset.batch(n, drop_remainder=True), name)
 
-    def dequeue_up_to(self, n, name=None):
+    def dequeue_up_to(self, n: int, name: str | None = None) -> list[tf.Tensor]:
         """Returns the tensors of the next `n` rows, or of the remaining rows at the end of the data."""
         return self._next(self._dataset.batch(n), name)
 
@@ -32,7 +35,15 @@ class _DatasetQueue:
         return list(iterator.get_next(name))
 
 
-def enqueue_data(data, capacity, shuffle=False, min_after_dequeue=None, num_threads=1, seed=None, **others):
+def enqueue_data(
+    data: Any,
+    capacity: int,
+    shuffle: bool = False,
+    min_after_dequeue: int | None = None,
+    num_threads: int = 1,
+    seed: int | None = None,
+    **others: Any,
+) -> _DatasetQueue:
     """Returns a queue of the rows of `data`; its `dequeue` methods return the rows' indices, then each column.
 
         index, values = enqueue_data(np.arange(10.0), capacity=100, num_epochs=1).dequeue_many(5)

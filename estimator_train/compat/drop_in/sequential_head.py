@@ -1,10 +1,14 @@
 """The old module `head.sequential_head`: a head for sequences of different lengths."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.graph.optimizers import Optimizer
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train.heads import Head, MultiHead
 
 
@@ -21,7 +25,12 @@ class SequentialHeadWrapper(Head):
     such as weights.
     """
 
-    def __init__(self, static_head, sequence_length_mask="sequence_length_mask", feature_columns=None):
+    def __init__(
+        self,
+        static_head: Head,
+        sequence_length_mask: str = "sequence_length_mask",
+        feature_columns: str | Iterable[str] | None = None,
+    ) -> None:
         if isinstance(static_head, MultiHead):
             raise ValueError("MultiHead is not supported with SequentialHeadWrapper.")
         if not isinstance(sequence_length_mask, str):
@@ -38,23 +47,23 @@ class SequentialHeadWrapper(Head):
         self._columns = tuple(columns)
 
     @property
-    def static_head(self):
+    def static_head(self) -> Head:
         return self._head
 
     @property
-    def input_sequence_mask_key(self):
+    def input_sequence_mask_key(self) -> str:
         return self._mask_key
 
     @property
-    def name(self):
+    def name(self) -> str | None:
         return self._head.name
 
     @property
-    def logits_dimension(self):
+    def logits_dimension(self) -> int:
         return self._head.logits_dimension
 
     @property
-    def loss_reduction(self):
+    def loss_reduction(self) -> str:
         return self._head.loss_reduction
 
     # The overrides below have the hints and docstrings of `Head`.
@@ -75,16 +84,16 @@ class SequentialHeadWrapper(Head):
 
     def create_estimator_spec(
         self,
-        features,
-        mode,
-        logits,
-        labels=None,
-        optimizer=None,
-        trainable_variables=None,
-        train_op_fn=None,
-        update_ops=None,
-        regularization_losses=None,
-    ):
+        features: dict[str, Any],
+        mode: str,
+        logits: tf.Tensor,
+        labels: Any = None,
+        optimizer: Optimizer | None = None,
+        trainable_variables: Sequence[tf.Variable] | None = None,
+        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
+        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> EstimatorSpec:
         if mode == ModeKeys.PREDICT:
             spec = self._head.create_estimator_spec(features, mode, logits)
             return spec._replace(predictions=spec.predictions | {self._mask_key: self._mask(features)})

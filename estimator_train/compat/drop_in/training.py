@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_train import training
+from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
+from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec
 
 
-def should_run_distribute_coordinator(config):
+def should_run_distribute_coordinator(config: RunConfig) -> bool:
     """Returns whether a strategy in `config` trains in a cluster that TF_CONFIG or the strategy names."""
     return getattr(config, "_distribute_coordinator_mode", None) is not None
 
 
-def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls=None):
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec, executor_cls: type | None = None
+) -> Any:
     """Calls `estimator_train.train_and_evaluate`, which needs no executor."""
     return training.train_and_evaluate(estimator, train_spec, eval_spec)
 
@@ -40,11 +45,11 @@ class _EvalResult(NamedTuple):
 class _ContinuousEvalListener:
     """Called before and after each evaluation of an evaluator; a method that returns False stops it."""
 
-    def before_eval(self):
+    def before_eval(self) -> bool:
         """Called before an evaluation, which is skipped if this returns False."""
         return True
 
-    def after_eval(self, eval_result):
+    def after_eval(self, eval_result: _EvalResult) -> bool:
         """Called after an evaluation, whose status is "evaluated"."""
         return True
 
@@ -52,7 +57,14 @@ class _ContinuousEvalListener:
 class _TrainingExecutor:
     """Wraps `train_and_evaluate` in an object; `run` does the work of this process's task."""
 
-    def __init__(self, estimator, train_spec, eval_spec, train_hooks=None, continuous_eval_listener=None):
+    def __init__(
+        self,
+        estimator: Estimator,
+        train_spec: TrainSpec,
+        eval_spec: EvalSpec,
+        train_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        continuous_eval_listener: _ContinuousEvalListener | None = None,
+    ) -> None:
         if not isinstance(train_spec, TrainSpec):
             raise TypeError(f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {type(train_spec)}")
         _assert_eval_spec(eval_spec)
@@ -67,10 +79,10 @@ class _TrainingExecutor:
         self._listener = continuous_eval_listener
 
     @property
-    def estimator(self):
+    def estimator(self) -> Estimator:
         return self._estimator
 
-    def run(self):
+    def run(self) -> Any:
         """Returns the result of `train_and_evaluate`, or None if a listener stopped it."""
         spec, listener = self._eval_spec, self._listener
         if listener is None:
@@ -87,7 +99,7 @@ class _TrainingExecutor:
         return metrics, exports[:-1]
 
 
-def _assert_eval_spec(eval_spec):
+def _assert_eval_spec(eval_spec: EvalSpec) -> None:
     if not isinstance(eval_spec, EvalSpec):
         raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`. Got: {type(eval_spec)}")
 
