@@ -1,8 +1,11 @@
 """HParams of tf.contrib.training: named settings, which can be set from a dict, JSON or "name=value,name=value"."""
 
+from __future__ import annotations
+
 import json
 import numbers
 import re
+from typing import Any
 
 # name=value or name[2]=value, where the value is [a list] or extends to the next comma.
 _SETTING = re.compile(
@@ -22,14 +25,15 @@ class HParams:
     `override_from_dict` and `set_hparam` raise a KeyError for unknown names.
     """
 
-    def __init__(self, hparam_def=None, **kwargs):
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
         if hparam_def is not None:
             raise ValueError("hparam_def, a protocol buffer of tf.contrib, is not supported; pass the settings by name")
-        self._types = {}
+        self._types: dict[str, tuple[type, bool]] = {}
+        self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
-    def add_hparam(self, name, value):
+    def add_hparam(self, name: str, value: Any) -> None:
         """Adds a setting; raises ValueError if the name is taken or the value is an empty list, which has no type."""
         if getattr(self, name, None) is not None:
             raise ValueError(f"Hyperparameter name is reserved: {name}")
@@ -41,7 +45,7 @@ class HParams:
             self._types[name] = (type(value), False)
         setattr(self, name, value)
 
-    def set_hparam(self, name, value):
+    def set_hparam(self, name: str, value: Any) -> None:
         """Changes a setting, converting `value` to its type; raises ValueError if that is impossible."""
         kind, is_list = self._types[name]
         if isinstance(value, list):
@@ -53,16 +57,16 @@ class HParams:
         else:
             setattr(self, name, _cast(name, kind, value))
 
-    def del_hparam(self, name):
+    def del_hparam(self, name: str) -> None:
         """Removes a setting, if it exists."""
         if name in self._types:
             delattr(self, name)
             del self._types[name]
 
-    def parse(self, values):
+    def parse(self, values: str) -> HParams:
         """Changes settings from "name=value,name=[value,value],name[0]=value"; returns self."""
-        lists = {}
-        parsed = {}
+        lists: dict[str, list[Any]] = {}
+        parsed: dict[str, Any] = {}
         for match in _settings(values):
             name = match["name"]
             if name not in self._types:
@@ -85,26 +89,28 @@ class HParams:
                 parsed[name] = [_parse(name, kind, part) for part in match["list"].split(",") if part.strip()]
         return self.override_from_dict(lists | parsed)
 
-    def override_from_dict(self, values_dict):
+    def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
         """Changes settings from a dict; returns self."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
-    def parse_json(self, values_json):
+    def parse_json(self, values_json: str) -> HParams:
         """Changes settings from a JSON object; returns self."""
         return self.override_from_dict(json.loads(values_json))
 
-    def to_json(self, indent=None, separators=None, sort_keys=False):
+    def to_json(
+        self, indent: int | str | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
+    ) -> str:
         """Returns the settings as a JSON object, without functions."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    def values(self):
+    def values(self) -> dict[str, Any]:
         """Returns a dict of the settings."""
         return {name: getattr(self, name) for name in self._types}
 
-    def get(self, key, default=None):
+    def get(self, key: str, default: Any = None) -> Any:
         """Returns a setting, or `default` if it does not exist; raises ValueError if `default` has another type."""
         if key not in self._types:
             return default
@@ -114,13 +120,19 @@ class HParams:
                 _cast(key, kind, part)
         return getattr(self, key)
 
-    def __contains__(self, key):
+    def get_model_structure(self) -> Any:
+        return self._model_structure
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        self._model_structure = model_structure
+
+    def __contains__(self, key: str) -> bool:
         return key in self._types
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(sorted(self.values().items()))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
 

@@ -1,9 +1,12 @@
 """The module input_data of tensorflow.examples.tutorials.mnist, which TensorFlow 1 had: reads the files of MNIST."""
 
+from __future__ import annotations
+
 import gzip
 import math
+import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +25,16 @@ class DataSet:
     `reshape=False`. Labels are uint8 of shape (number,), or float64 of shape (number, 10) with `one_hot=True`.
     """
 
-    def __init__(self, images, labels, fake_data=False, one_hot=False, dtype=tf.float32, reshape=True, seed=None):
+    def __init__(
+        self,
+        images: Any,
+        labels: Any,
+        fake_data: bool = False,
+        one_hot: bool = False,
+        dtype: tf.DType = tf.float32,
+        reshape: bool = True,
+        seed: int | None = None,
+    ) -> None:
         seeds = tf.compat.v1.get_seed(seed)
         np.random.seed(seeds[seed is not None])
         dtype = tf.as_dtype(dtype)
@@ -37,7 +49,7 @@ class DataSet:
         self._one_hot = one_hot
         self._next = 0
 
-    def next_batch(self, batch_size, fake_data=False, shuffle=True):
+    def next_batch(self, batch_size: int, fake_data: bool = False, shuffle: bool = True) -> tuple[Any, Any]:
         """Returns the next `batch_size` images and labels; the examples are shuffled at the start of each epoch."""
         if fake_data:
             label = [1] + [0] * (_CLASSES - 1) if self._one_hot else 0
@@ -71,20 +83,20 @@ class Datasets(NamedTuple):
 
 
 def read_data_sets(
-    train_dir,
-    fake_data=False,
-    one_hot=False,
-    dtype=tf.float32,
-    reshape=True,
-    validation_size=5000,
-    seed=None,
-    source_url=None,
-):
+    train_dir: str | os.PathLike[str],
+    fake_data: bool = False,
+    one_hot: bool = False,
+    dtype: tf.DType = tf.float32,
+    reshape: bool = True,
+    validation_size: int = 5000,
+    seed: int | None = None,
+    source_url: str | None = None,
+) -> Datasets:
     """Reads the four files of MNIST in `train_dir`; the first `validation_size` training images are for validation.
 
     Nothing is downloaded: `source_url` is ignored. `DataSet` describes the other arguments.
     """
-    options = {"one_hot": one_hot, "dtype": dtype, "reshape": reshape, "seed": seed}
+    options: dict[str, Any] = {"one_hot": one_hot, "dtype": dtype, "reshape": reshape, "seed": seed}
     if fake_data:
         return Datasets(*(DataSet([], [], fake_data=True, **options) for _ in range(3)))
     images, labels = _read_part(train_dir, "train", one_hot)

@@ -1,6 +1,15 @@
 """tf.contrib.learn.Experiment over a tf.estimator.Estimator."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_train._engine.types import InputFn
 from estimator_train.estimator import Estimator
+from estimator_train.exporter import Exporter
 from estimator_train.run_config import TaskType
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
@@ -19,25 +28,25 @@ class Experiment:
 
     def __init__(
         self,
-        estimator,
-        train_input_fn,
-        eval_input_fn,
-        eval_metrics=None,
-        train_steps=None,
-        eval_steps=100,
-        train_monitors=None,
-        eval_hooks=None,
-        local_eval_frequency=None,
-        eval_delay_secs=120,
-        continuous_eval_throttle_secs=60,
-        min_eval_frequency=None,
-        delay_workers_by_global_step=False,
-        export_strategies=None,
-        train_steps_per_iteration=None,
-        checkpoint_and_export=False,
-        saving_listeners=None,
-        check_interval_secs=5,
-    ):
+        estimator: Estimator,
+        train_input_fn: InputFn,
+        eval_input_fn: InputFn,
+        eval_metrics: None = None,
+        train_steps: int | None = None,
+        eval_steps: int | None = 100,
+        train_monitors: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        eval_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        local_eval_frequency: int | None = None,
+        eval_delay_secs: int = 120,
+        continuous_eval_throttle_secs: int = 60,
+        min_eval_frequency: int | None = None,
+        delay_workers_by_global_step: bool = False,
+        export_strategies: Exporter | Iterable[Exporter] | None = None,
+        train_steps_per_iteration: int | None = None,
+        checkpoint_and_export: bool = False,
+        saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
+        check_interval_secs: int = 5,
+    ) -> None:
         _check(estimator, eval_metrics, checkpoint_and_export)
         is_evaluator = estimator.config.task_type == TaskType.EVALUATOR
         throttle_secs = continuous_eval_throttle_secs if is_evaluator else 0
@@ -48,35 +57,35 @@ class Experiment:
         )
 
     @property
-    def estimator(self):
+    def estimator(self) -> Estimator:
         return self._estimator
 
     @property
-    def train_steps(self):
+    def train_steps(self) -> int | None:
         return self._train_spec.max_steps
 
     @property
-    def eval_steps(self):
+    def eval_steps(self) -> int | None:
         return self._eval_spec.steps
 
-    def extend_train_hooks(self, additional_hooks):
+    def extend_train_hooks(self, additional_hooks: Iterable[tf.compat.v1.train.SessionRunHook]) -> None:
         """Adds hooks for training."""
         self._train_spec = self._train_spec._replace(hooks=(*self._train_spec.hooks, *additional_hooks))
 
-    def train(self, delay_secs=None):
+    def train(self, delay_secs: float | None = None) -> Estimator:
         """Trains up to `train_steps` at once, and returns the Estimator; `delay_secs` is ignored."""
         return self._estimator.train(**self._train_spec._asdict())
 
-    def evaluate(self, delay_secs=None, name=None):
+    def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> dict[str, Any]:
         """Evaluates the last checkpoint at once, and returns the metrics; `delay_secs` is ignored."""
         spec = self._eval_spec
         return self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, name=name)
 
-    def train_and_evaluate(self):
+    def train_and_evaluate(self) -> Any:
         """Returns what `tf.estimator.train_and_evaluate` does: (metrics, paths of exports), or None in a cluster."""
         return train_and_evaluate(self._estimator, self._train_spec, self._eval_spec)
 
-    def continuous_train_and_eval(self, continuous_eval_predicate_fn=None):
+    def continuous_train_and_eval(self, continuous_eval_predicate_fn: None = None) -> Any:
         """Does the same as `train_and_evaluate`; refuses a predicate."""
         if continuous_eval_predicate_fn is not None:
             raise ValueError(
@@ -85,7 +94,7 @@ class Experiment:
             )
         return self.train_and_evaluate()
 
-    def test(self):
+    def test(self) -> dict[str, Any]:
         """Trains one step, evaluates one batch, and returns the metrics."""
         self._estimator.train(self._train_spec.input_fn, self._train_spec.hooks, steps=1)
         return self._estimator.evaluate(self._eval_spec.input_fn, 1, self._eval_spec.hooks, name="one_pass")

@@ -1,9 +1,23 @@
 """tf.contrib.learn.learn_runner: makes an Experiment and runs it."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from estimator_train.compat.tf1.hparams import HParams
 from estimator_train.compat.tf1.learn.experiment import Experiment
+from estimator_train.run_config import RunConfig
 
 
-def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=None):
+def run(
+    experiment_fn: Callable[..., Experiment],
+    output_dir: str | os.PathLike[str] | None = None,
+    schedule: str | None = None,
+    run_config: RunConfig | None = None,
+    hparams: HParams | None = None,
+) -> Any:
     """Calls a method of the Experiment that `experiment_fn` returns, and returns its result.
 
         learn_runner.run(experiment_fn, run_config=tf.contrib.learn.RunConfig(model_dir="runs/a"))

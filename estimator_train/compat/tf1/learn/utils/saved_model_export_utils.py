@@ -1,16 +1,21 @@
 """Export strategies of an Experiment, which are exporters of tf.estimator."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from estimator_train.exporter import FinalExporter
 
 
 def make_export_strategy(
-    serving_input_fn,
-    default_output_alternative_key=None,
-    assets_extra=None,
-    as_text=False,
-    exports_to_keep=5,
-    strip_default_attrs=None,
-):
+    serving_input_fn: Callable[[], Any],
+    default_output_alternative_key: str | None = None,
+    assets_extra: dict[str, str] | None = None,
+    as_text: bool = False,
+    exports_to_keep: int | None = 5,
+    strip_default_attrs: bool | None = None,
+) -> FinalExporter:
     """Returns an exporter that writes a SavedModel below `export/Servo` of the model_dir when training has ended.
 
     `serving_input_fn` returns a `tf.estimator.export.ServingInputReceiver`. `exports_to_keep` and
