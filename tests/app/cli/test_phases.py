@@ -86,7 +86,7 @@ def test_a_killed_run_with_phases_resumes_in_its_phase(train, command, tmp_path)
     code, output, errors = train("--model-dir", "killed", "--resume", "--phases", f"{PHASES}; freeze=none epochs=1")
     assert code == 0, errors
     assert "phase freeze=none, to step 12" in output and not is_same(killed, (9, 12), "bottom")
-    for arguments in (["evaluate", "--all"], ["export", "--format", "keras", "--out", "exported"], ["report"]):
+    for arguments in (["evaluate", "--all"], ["export", "--format", "keras", "--out", "exported"]):
         code, _, errors = command(arguments[0], "--model-dir", "killed", *arguments[1:])
         assert code == 0, errors
     exported = keras.models.load_model(tmp_path / "exported" / "model.keras")
@@ -129,36 +129,44 @@ def lines_of_phases(output):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_in", ["_at_next_phase", "_parts"])  # before and after run.json has the end
-def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command, tmp_path, monkeypatch, killed_in):
+def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command, tmp_path, monkeypatch):
     code, output, errors = train("--model-dir", "whole", *EARLY)
     assert code == 0, errors
     second = ["phase freeze=bottom, to step 8", "stopped at step 4: the loss did not fall in 1 evaluations"]
     assert lines_of_phases(output) == ["phase freeze=all, to step 3", "phase freeze=all stopped at step 2", *second]
     assert StoredRun("whole").about["last_step"] == 8 and StoredRun("whole").phase_ends == [2]
 
-    unkilled, calls = getattr(training, killed_in), []
+    # Before run.json has the end of the phase.
+    _train_killed_in("_at_next_phase", 1, train, monkeypatch, "before")
+    code, output, errors = command("--model-dir", "before", "--resume")
+    assert code == 0, errors
+    assert StoredRun("before").phase_ends == [2]
+    assert lines_of_phases(output)[1:] == ["phase freeze=all stopped at step 2", *second]
+    for name in ("bottom", "top", "head"):
+        assert np.array_equal(*(weights(tmp_path / run / "model.ckpt-4", name) for run in ("whole", "before")))
+
+    # After it; another patience ends no phase another time.
+    _train_killed_in("_parts", 2, train, monkeypatch, "after")
+    code, output, errors = command("--model-dir", "after", "--resume", "--early-stopping", "3")
+    assert code == 0, errors
+    assert StoredRun("after").phase_ends == [2]
+    assert lines_of_phases(output)[0] == "phase freeze=bottom, to step 8" and "stopped at step 6" in output
+
+
+def _train_killed_in(name, number, train, monkeypatch, run):
+    """Ends a training in the call of so high a number of a function of `training`, in its first phase."""
+    unkilled, calls = getattr(training, name), []
 
     def killed(*arguments):
         calls.append(arguments)
-        if len(calls) > (killed_in == "_parts"):
+        if len(calls) == number:
             raise SystemExit(9)
         return unkilled(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, killed_in, killed)
-        code, output, _ = train("--model-dir", "killed", *EARLY)
+        patch.setattr(training, name, killed)
+        code, output, _ = train("--model-dir", run, *EARLY)
     assert code == 9 and "phase freeze=bottom" not in output
-    patience = ["--early-stopping", "3"][: 2 * (killed_in == "_parts")]  # ends no phase another time
-    code, output, errors = command("--model-dir", "killed", "--resume", *patience)
-    assert code == 0, errors
-    assert StoredRun("killed").phase_ends == [2]
-    if patience:
-        assert lines_of_phases(output)[0] == "phase freeze=bottom, to step 8" and "stopped at step 6" in output
-    else:
-        assert lines_of_phases(output)[1:] == ["phase freeze=all stopped at step 2", *second]
-        for name in ("bottom", "top", "head"):
-            assert np.array_equal(*(weights(tmp_path / run / "model.ckpt-4", name) for run in ("whole", "killed")))
 
 
 @pytest.mark.slow
