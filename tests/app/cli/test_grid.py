@@ -145,7 +145,7 @@ def test_a_training_gives_a_run_for_every_command(dataset, way, verbs, command, 
     with few_images():
         if dataset == "npz":
             code, _, errors = _train(command, dataset, data_dir, "run", flags)
-            assert (code, errors.count("\n")) == (2, 1) and "--cache memory" in errors, errors
+            assert (code, errors.count("\n")) == (2, 1) and "--cache" in errors, errors
             flags = flags.replace("--cache memory", "")
         output = _check(_train(command, dataset, data_dir, "run", flags))
         if way == "resumed":

@@ -101,17 +101,9 @@ def test_a_phase_with_an_unknown_layer_is_refused_before_any_training(train, tmp
 
 
 @pytest.mark.slow
-def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_path):
-    flags = [
-        "--phases",
-        "freeze=all epochs=1; freeze=1 epochs=1",
-        "--evaluate-every",
-        "2",
-        "--keep-best",
-        "--schedule",
-        "cosine",
-    ]
-    code, output, errors = train("--model-dir", "run", *flags)
+def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, command, tmp_path):
+    phases = ["--phases", "freeze=all epochs=1 lr=1e-2; freeze=1 epochs=1 lr=1e-2", "--schedule", "cosine"]
+    code, output, errors = train("--model-dir", "run", *phases, "--ema", "0.5", "--evaluate-every", "2", "--keep-best")
     assert code == 0, errors
     run = tmp_path / "run"
     lines = [line for line in output.splitlines() if line.startswith("phase freeze")]
@@ -122,6 +114,16 @@ def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_pat
     *on_the_way, _ = steps  # the last evaluation is that of the kept checkpoint
     assert on_the_way == sorted(set(on_the_way)) and on_the_way[-1] == 6
     assert list((run / "export" / "best_checkpoint").glob("*.index"))
+
+    # The next phase continues averages, and begins those of layers that it unfreezes at their weights.
+    border, later = run / "model.ckpt-3", run / "model.ckpt-4"
+    before = {"head": average(border, "head"), "top": weights(border, "top")}
+    for name in before:
+        expected = (before[name] + weights(later, name)) / 2
+        np.testing.assert_allclose(average(later, name), expected, atol=1e-6)
+    assert not np.allclose(before["head"], weights(border, "head"))
+    code, _, errors = command("evaluate", "--model-dir", "run", "--all")  # of both phases
+    assert code == 0, errors
 
 
 def lines_of_phases(output):
@@ -167,18 +169,3 @@ def _train_killed_in(name, number, train, monkeypatch, run):
         patch.setattr(training, name, killed)
         code, output, _ = train("--model-dir", run, *EARLY)
     assert code == 9 and "phase freeze=bottom" not in output
-
-
-@pytest.mark.slow
-def test_the_next_phase_continues_averages_and_begins_others_at_weights(train, command, tmp_path):
-    phases = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=1 lr=1e-2"
-    code, _, errors = train("--model-dir", "run", "--phases", phases, "--ema", "0.5", "--evaluate-every", "3")
-    assert code == 0, errors
-    border, later = tmp_path / "run" / "model.ckpt-3", tmp_path / "run" / "model.ckpt-4"
-    before = {"head": average(border, "head"), "top": weights(border, "top")}
-    for name in before:
-        expected = (before[name] + weights(later, name)) / 2
-        np.testing.assert_allclose(average(later, name), expected, atol=1e-6)
-    assert not np.allclose(before["head"], weights(border, "head"))
-    code, _, errors = command("evaluate", "--model-dir", "run", "--all")  # of both phases
-    assert code == 0, errors

@@ -48,7 +48,7 @@ def test_a_regression_learns_labels_of_any_scale_equally_fast():
         model.run_eagerly = True
         model.fit(images, labels, epochs=20, verbose=0)
         errors.append(np.abs(model(images) - labels).max() / deviation)
-    assert errors[1] == pytest.approx(errors[0], abs=0.02) and errors[0] < 0.7  # 1.3 or more before
+    assert errors[1] == pytest.approx(errors[0], abs=0.02) and errors[0] < 0.9  # 1.3 or more before
 
 
 def test_another_task_is_refused():
