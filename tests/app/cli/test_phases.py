@@ -21,8 +21,13 @@ EARLY = ["--phases", IN_VAIN, "--evaluate-every", "1", "--early-stopping", "1"]
 
 
 @pytest.fixture
-def train(command, scans, monkeypatch):
-    """Trains mobilenet_v2 on `scans`, with a backbone of two small layers, in steps of 4 images: 3 an epoch."""
+def train(command, tmp_path, monkeypatch):
+    """Trains mobilenet_v2 on 12 images, with a backbone of two small layers, in steps of 4 images: 3 an epoch."""
+    # Arrays, because files take as long to trace as such a model does, and each phase and evaluation traces both.
+    labels = np.arange(12) % 2
+    images = np.random.default_rng(3).normal(60 + 130 * labels[:, None, None, None], 20, (12, 16, 16, 3))
+    images = np.clip(images, 0, 255).astype(np.uint8)
+    np.savez(tmp_path / "images.npz", x_train=images, y_train=labels, x_test=images[:4], y_test=labels[:4])
 
     def application(build, image_size, weights):
         keras.utils.set_random_seed(4)  # pretrained weights are the same each time
@@ -32,7 +37,7 @@ def train(command, scans, monkeypatch):
     monkeypatch.setattr(classifier, "application", application)
 
     def run(*flags):
-        data = ["--dataset", "images", "--data-dir", scans, "--model", "mobilenet_v2", "--image-size", "16"]
+        data = ["--dataset", "npz", "--data-dir", "images.npz", "--model", "mobilenet_v2", "--image-size", "16"]
         return command("train", *data, "--batch-size", "4", "--seed", "1", "--save-checkpoints-steps", "1", *flags)
 
     return run

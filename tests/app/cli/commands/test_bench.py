@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_examples_per_second_are_those_of_the_timing_of_the_runs(command, scans,
     def start(command, stderr, **_):
         return warm_python.Popen(command[1:], stderr=stderr.name)
 
-    monkeypatch.setattr(MODULE, "subprocess", types.SimpleNamespace(Popen=start))
+    monkeypatch.setattr(MODULE, "subprocess", types.SimpleNamespace(**vars(subprocess) | {"Popen": start}))
     small = ["--model", "small_cnn", "--image-size", 24, "--batch-size", 2, "--steps", 4]
     code, output, errors = command("bench", "--dataset", "images", "--data-dir", scans, "--replicas", "2", *small)
     assert code == 0, errors
