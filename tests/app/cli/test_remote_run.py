@@ -13,6 +13,11 @@ from estimator_train.app.report import learning_rates
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_models():
+    """small_cnn as it is, not the smaller one of conftest.py, which learns less in as many steps."""
+
+
 @pytest.fixture
 def written(monkeypatch, tmp_path):
     """Paths that Python opens for writing, makes or renames on a disk while the test runs."""
