@@ -49,7 +49,7 @@ data         synthetic_oct: 16 images to train on and 8 to evaluate on, in 4
              classes
 classes      CNV 4 + 2, DME 4 + 2, DRUSEN 4 + 2, NORMAL 4 + 2
 files        oct
-model        small_cnn for images of 96x96
+model        small_cnn for images of 32x32
 steps        6: 3 epochs of 2 steps
 batch        8 images
 devices      the first GPU, or the CPU if there is none
@@ -79,7 +79,8 @@ def test_the_first_screen_has_no_line_of_tensorflow_and_none_is_cut_off(tmp_path
     monkeypatch.setenv("NO_COLOR", "1")
     synthetic_oct.draw_dataset(tmp_path / "oct", images_per_class={"train": 4, "test": 2})
     data = ["--dataset", "synthetic_oct", "--data-dir", "oct"]
-    command = [sys.executable, "-m", "estimator_train", *data, "--epochs", "3", "--batch-size", "8"]
+    sizes = ["--image-size", "32", "--epochs", "3", "--batch-size", "8"]
+    command = [sys.executable, "-m", "estimator_train", *data, *sizes]
     code, printed = on_terminal(command, COLUMNS, cwd=tmp_path)
     lines, states = shown(printed)
     lines = [line for line in lines if not line.startswith("checkpoints took ")]  # where it is a tenth of a second

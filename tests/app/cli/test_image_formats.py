@@ -61,7 +61,7 @@ def test_each_format_is_trained_evaluated_reported_predicted_and_served(command,
     assert code == 0 and "cannot be" not in errors
     assert "accuracy 0.5000" in output  # both classes have the same images
     assert len((run / "predictions.csv").read_text().splitlines()) == 1 + 2 * len(IMAGES)
-    assert command("evaluate", "--model-dir", run)[0] == command("report", "--model-dir", run)[0] == 0
+    assert command("report", "--model-dir", run)[0] == 0
     assert "data:image" in (run / "report" / "report.html").read_text()
 
     code, output, errors = command("predict", "--model-dir", run, "--json", folder / "test" / "cat")

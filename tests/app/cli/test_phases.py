@@ -21,8 +21,13 @@ EARLY = ["--phases", IN_VAIN, "--evaluate-every", "1", "--early-stopping", "1"]
 
 
 @pytest.fixture
-def train(command, scans, monkeypatch):
-    """Trains mobilenet_v2 on `scans`, with a backbone of two small layers, in steps of 4 images: 3 an epoch."""
+def train(command, tmp_path, monkeypatch):
+    """Trains mobilenet_v2 on 12 images, with a backbone of two small layers, in steps of 4 images: 3 an epoch."""
+    # Arrays, because files take as long to trace as such a model does, and each phase and evaluation traces both.
+    labels = np.arange(12) % 2
+    images = np.random.default_rng(3).normal(60 + 130 * labels[:, None, None, None], 20, (12, 16, 16, 3))
+    images = np.clip(images, 0, 255).astype(np.uint8)
+    np.savez(tmp_path / "images.npz", x_train=images, y_train=labels, x_test=images[:4], y_test=labels[:4])
 
     def application(build, image_size, weights):
         keras.utils.set_random_seed(4)  # pretrained weights are the same each time
@@ -32,7 +37,7 @@ def train(command, scans, monkeypatch):
     monkeypatch.setattr(classifier, "application", application)
 
     def run(*flags):
-        data = ["--dataset", "images", "--data-dir", scans, "--model", "mobilenet_v2", "--image-size", "16"]
+        data = ["--dataset", "npz", "--data-dir", "images.npz", "--model", "mobilenet_v2", "--image-size", "16"]
         return command("train", *data, "--batch-size", "4", "--seed", "1", "--save-checkpoints-steps", "1", *flags)
 
     return run
@@ -86,7 +91,7 @@ def test_a_killed_run_with_phases_resumes_in_its_phase(train, command, tmp_path)
     code, output, errors = train("--model-dir", "killed", "--resume", "--phases", f"{PHASES}; freeze=none epochs=1")
     assert code == 0, errors
     assert "phase freeze=none, to step 12" in output and not is_same(killed, (9, 12), "bottom")
-    for arguments in (["evaluate", "--all"], ["export", "--format", "keras", "--out", "exported"], ["report"]):
+    for arguments in (["evaluate", "--all"], ["export", "--format", "keras", "--out", "exported"]):
         code, _, errors = command(arguments[0], "--model-dir", "killed", *arguments[1:])
         assert code == 0, errors
     exported = keras.models.load_model(tmp_path / "exported" / "model.keras")
@@ -101,17 +106,9 @@ def test_a_phase_with_an_unknown_layer_is_refused_before_any_training(train, tmp
 
 
 @pytest.mark.slow
-def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_path):
-    flags = [
-        "--phases",
-        "freeze=all epochs=1; freeze=1 epochs=1",
-        "--evaluate-every",
-        "2",
-        "--keep-best",
-        "--schedule",
-        "cosine",
-    ]
-    code, output, errors = train("--model-dir", "run", *flags)
+def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, command, tmp_path):
+    phases = ["--phases", "freeze=all epochs=1 lr=1e-2; freeze=1 epochs=1 lr=1e-2", "--schedule", "cosine"]
+    code, output, errors = train("--model-dir", "run", *phases, "--ema", "0.5", "--evaluate-every", "2", "--keep-best")
     assert code == 0, errors
     run = tmp_path / "run"
     lines = [line for line in output.splitlines() if line.startswith("phase freeze")]
@@ -123,50 +120,8 @@ def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_pat
     assert on_the_way == sorted(set(on_the_way)) and on_the_way[-1] == 6
     assert list((run / "export" / "best_checkpoint").glob("*.index"))
 
-
-def lines_of_phases(output):
-    return [line for line in output.splitlines() if line.startswith(("phase freeze", "stopped"))]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("killed_in", ["_at_next_phase", "_parts"])  # before and after run.json has the end
-def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command, tmp_path, monkeypatch, killed_in):
-    code, output, errors = train("--model-dir", "whole", *EARLY)
-    assert code == 0, errors
-    second = ["phase freeze=bottom, to step 8", "stopped at step 4: the loss did not fall in 1 evaluations"]
-    assert lines_of_phases(output) == ["phase freeze=all, to step 3", "phase freeze=all stopped at step 2", *second]
-    assert StoredRun("whole").about["last_step"] == 8 and StoredRun("whole").phase_ends == [2]
-
-    unkilled, calls = getattr(training, killed_in), []
-
-    def killed(*arguments):
-        calls.append(arguments)
-        if len(calls) > (killed_in == "_parts"):
-            raise SystemExit(9)
-        return unkilled(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, killed_in, killed)
-        code, output, _ = train("--model-dir", "killed", *EARLY)
-    assert code == 9 and "phase freeze=bottom" not in output
-    patience = ["--early-stopping", "3"][: 2 * (killed_in == "_parts")]  # ends no phase another time
-    code, output, errors = command("--model-dir", "killed", "--resume", *patience)
-    assert code == 0, errors
-    assert StoredRun("killed").phase_ends == [2]
-    if patience:
-        assert lines_of_phases(output)[0] == "phase freeze=bottom, to step 8" and "stopped at step 6" in output
-    else:
-        assert lines_of_phases(output)[1:] == ["phase freeze=all stopped at step 2", *second]
-        for name in ("bottom", "top", "head"):
-            assert np.array_equal(*(weights(tmp_path / run / "model.ckpt-4", name) for run in ("whole", "killed")))
-
-
-@pytest.mark.slow
-def test_the_next_phase_continues_averages_and_begins_others_at_weights(train, command, tmp_path):
-    phases = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=1 lr=1e-2"
-    code, _, errors = train("--model-dir", "run", "--phases", phases, "--ema", "0.5", "--evaluate-every", "3")
-    assert code == 0, errors
-    border, later = tmp_path / "run" / "model.ckpt-3", tmp_path / "run" / "model.ckpt-4"
+    # The next phase continues averages, and begins those of layers that it unfreezes at their weights.
+    border, later = run / "model.ckpt-3", run / "model.ckpt-4"
     before = {"head": average(border, "head"), "top": weights(border, "top")}
     for name in before:
         expected = (before[name] + weights(later, name)) / 2
@@ -174,3 +129,48 @@ def test_the_next_phase_continues_averages_and_begins_others_at_weights(train, c
     assert not np.allclose(before["head"], weights(border, "head"))
     code, _, errors = command("evaluate", "--model-dir", "run", "--all")  # of both phases
     assert code == 0, errors
+
+
+def lines_of_phases(output):
+    return [line for line in output.splitlines() if line.startswith(("phase freeze", "stopped"))]
+
+
+@pytest.mark.slow
+def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command, tmp_path, monkeypatch):
+    code, output, errors = train("--model-dir", "whole", *EARLY)
+    assert code == 0, errors
+    second = ["phase freeze=bottom, to step 8", "stopped at step 4: the loss did not fall in 1 evaluations"]
+    assert lines_of_phases(output) == ["phase freeze=all, to step 3", "phase freeze=all stopped at step 2", *second]
+    assert StoredRun("whole").about["last_step"] == 8 and StoredRun("whole").phase_ends == [2]
+
+    # Before run.json has the end of the phase.
+    _train_killed_in("_at_next_phase", 1, train, monkeypatch, "before")
+    code, output, errors = command("--model-dir", "before", "--resume")
+    assert code == 0, errors
+    assert StoredRun("before").phase_ends == [2]
+    assert lines_of_phases(output)[1:] == ["phase freeze=all stopped at step 2", *second]
+    for name in ("bottom", "top", "head"):
+        assert np.array_equal(*(weights(tmp_path / run / "model.ckpt-4", name) for run in ("whole", "before")))
+
+    # After it; another patience ends no phase another time.
+    _train_killed_in("_parts", 2, train, monkeypatch, "after")
+    code, output, errors = command("--model-dir", "after", "--resume", "--early-stopping", "3")
+    assert code == 0, errors
+    assert StoredRun("after").phase_ends == [2]
+    assert lines_of_phases(output)[0] == "phase freeze=bottom, to step 8" and "stopped at step 6" in output
+
+
+def _train_killed_in(name, number, train, monkeypatch, run):
+    """Ends a training in the call of so high a number of a function of `training`, in its first phase."""
+    unkilled, calls = getattr(training, name), []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) == number:
+            raise SystemExit(9)
+        return unkilled(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, name, killed)
+        code, output, _ = train("--model-dir", run, *EARLY)
+    assert code == 9 and "phase freeze=bottom" not in output

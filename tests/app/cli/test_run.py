@@ -241,8 +241,10 @@ tf.app.run()
 
 
 @pytest.mark.slow
-def test_tf1_prints_each_log_line_and_each_deprecation_once(run):
-    printed = run({"logs.py": LOGS}, "run", "--tf1", "logs.py").stderr
+def test_tf1_prints_each_log_line_and_each_deprecation_once(tmp_path):
+    (tmp_path / "logs.py").write_text(LOGS)
+    command = ["-m", "estimator_train", "run", "--tf1", "logs.py"]
+    printed = warm_python.run(command, tmp_path, cwd=tmp_path).stderr
     lines = ["with absl", "with a handler of the root", "`tf.layers.flatten` is deprecated", "to_float (from"]
     assert [printed.count(line) for line in lines] == [1, 1, 1, 1], printed
     assert "INFO:tensorflow:with absl\n" in printed

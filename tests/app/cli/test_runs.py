@@ -1,5 +1,6 @@
-"""Complete runs of the command, each in a separate process."""
+"""Complete runs of the command: trained, stopped in every way, resumed and evaluated."""
 
+import csv
 import json
 import os
 import re
@@ -15,7 +16,6 @@ from PIL import Image
 pytestmark = pytest.mark.slow
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
-COMMAND = ["-m", "estimator_train"]
 
 OWN_FLAGS = [
     "--input-fn",
@@ -45,13 +45,6 @@ def build():
 
 
 @pytest.fixture
-def run(tmp_path):
-    return lambda *arguments: warm_python.run([*COMMAND, *arguments], tmp_path, cwd=tmp_path)
-
-    return run
-
-
-@pytest.fixture
 def folder(tmp_path):
     """A folder of 24 noisy images in two classes, one dark and one bright."""
     rng = np.random.default_rng(3)
@@ -63,32 +56,32 @@ def folder(tmp_path):
     return tmp_path / "scans"
 
 
-def test_train_resume_and_evaluate_a_folder_on_two_replicas(run, folder, tmp_path):
+def test_train_resume_and_evaluate_a_folder_on_two_replicas(command, folder, tmp_path):
     flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32"]
     flags += ["--model-dir", "run", "--batch-size", "4", "--replicas", "2", "--seed", "1"]
     flags += ["--save-checkpoints-steps", "4"]
-    first = run(*flags, "--max-steps", "6")
-    assert first.returncode == 0, first.stderr
-    assert "trained 6 steps" in first.stdout and "evaluated run/model.ckpt-6: loss" in first.stdout
-    assert first.stdout.index("evaluating run/model.ckpt-6\n") < first.stdout.index("trained 6 steps")
+    code, first, errors = command(*flags, "--max-steps", "6")
+    assert code == 0, errors
+    assert "trained 6 steps" in first and "evaluated run/model.ckpt-6: loss" in first
+    assert first.index("evaluating run/model.ckpt-6\n") < first.index("trained 6 steps")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["class_names"] == ["bright", "dark"]
     assert json.loads((tmp_path / "run" / "timing.json").read_text())["steps"] == 5
 
-    second = run("--model-dir", "run", "--resume", "--max-steps", "10", "--steps-per-loop", "3")
-    assert second.returncode == 0, second.stderr
-    assert "trained 4 steps" in second.stdout and "model.ckpt-10" in second.stdout
+    code, second, errors = command("--model-dir", "run", "--resume", "--max-steps", "10", "--steps-per-loop", "3")
+    assert code == 0, errors
+    assert "trained 4 steps" in second and "model.ckpt-10" in second
 
-    table = run("evaluate", "--model-dir", "run", "--all")
-    assert table.returncode == 0, table.stderr
-    accuracies = dict(re.findall(r"model\.ckpt-(\d+) +\d+ +\S+ +(\S+)", table.stdout))
+    code, table, errors = command("evaluate", "--model-dir", "run", "--all")
+    assert code == 0, errors
+    accuracies = dict(re.findall(r"model\.ckpt-(\d+) +\d+ +\S+ +(\S+)", table))
     assert {"0", "6", "10"} <= accuracies.keys()
-    assert accuracies["10"] == re.search(r"accuracy (\S+)", second.stdout).group(1)
+    assert accuracies["10"] == re.search(r"accuracy (\S+)$", second.strip()).group(1)
 
 
-def test_a_killed_run_resumes_from_its_last_whole_checkpoint(run, tmp_path):
+def test_a_killed_run_resumes_from_its_last_whole_checkpoint(command, warnings, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
     flags = [*OWN_FLAGS, "--model-dir", "run", "--save-checkpoints-steps", "20"]
-    process = warm_python.Popen([*COMMAND, *flags, "--max-steps", "1000000"], cwd=tmp_path)
+    process = warm_python.Popen(["-m", "estimator_train", *flags, "--max-steps", "1000000"], cwd=tmp_path)
     try:
         deadline = time.monotonic() + 120
         while not list((tmp_path / "run").glob("model.ckpt-[1-9]*.index")):
@@ -100,68 +93,78 @@ def test_a_killed_run_resumes_from_its_last_whole_checkpoint(run, tmp_path):
 
     state = (tmp_path / "run" / "checkpoint").read_text()
     saved = [int(step) for step in re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)"', state, re.MULTILINE)]
-    result = run(*flags, "--max-steps", saved[-1] + 30, "--resume")
-    assert result.returncode == 0, result.stderr
-    assert "trained 30 steps" in result.stdout
+    code, output, errors = command(*flags, "--max-steps", saved[-1] + 30, "--resume")
+    assert code == 0, errors
+    assert "trained 30 steps" in output
 
     # A checkpoint cut short is reported, and the one before it is used.
     newest = saved[-1] + 30
     data = tmp_path / "run" / f"model.ckpt-{newest}.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
-    result = run(*flags, "--max-steps", newest + 10, "--resume")
-    assert result.returncode == 0, result.stderr
-    assert f"model.ckpt-{newest} is damaged" in result.stderr
-    assert "trained 20 steps" in result.stdout  # 10 of them again
+    code, output, errors = command(*flags, "--max-steps", newest + 10, "--resume")
+    assert code == 0, errors
+    assert f"model.ckpt-{newest} is damaged" in "".join(warnings)
+    assert "trained 20 steps" in output  # 10 of them again
 
 
-def test_the_embedded_data_set_is_learnt(run):
-    result = run("--seed", "1", "--epochs", "7")  # of its 12
+def test_the_embedded_data_set_is_learnt(tmp_path):
+    # By default it has 96 pixels and 12 epochs of larger batches.
+    flags = ["--seed", "1", "--image-size", "64", "--batch-size", "8", "--epochs", "4", "--cache", "memory"]
+    result = warm_python.run(["-m", "estimator_train", *flags], tmp_path, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert float(re.search(r"accuracy (\S+)$", result.stdout.strip()).group(1)) >= 0.9
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
-def test_the_flagship_trains_and_evaluates_on_real_scans_on_two_replicas(run):
-    flags = ["--dataset", "oct2017", "--data-dir", REAL, "--weights", "none", "--image-size", "48", "--replicas", "2"]
-    flags += ["--batch-size", "5", "--model-dir", "run"]
-    first = run(*flags, "--max-steps", "2")
-    assert first.returncode == 0, first.stderr
-    assert "20 images to train on and 8 to evaluate on, in 4 classes" in first.stdout
-    assert "CNV 5 + 2, DME 5 + 2, DRUSEN 5 + 2, NORMAL 5 + 2" in first.stdout
-    assert "trained 2 steps" in first.stdout and "evaluated run/model.ckpt-2: loss" in first.stdout
+def test_the_flagship_trains_and_evaluates_on_real_scans_on_two_replicas(command):
+    flags = ["--dataset", "oct2017", "--data-dir", REAL, "--weights", "none", "--image-size", "32", "--replicas", "2"]
+    flags += ["--batch-size", "5", "--model-dir", "run", "--optimizer", "sgd"]  # without slots, in small checkpoints
+    code, output, errors = command(*flags, "--max-steps", "2")
+    assert code == 0, errors
+    assert "20 images to train on and 8 to evaluate on, in 4 classes" in output
+    assert "CNV 5 + 2, DME 5 + 2, DRUSEN 5 + 2, NORMAL 5 + 2" in output
+    assert "trained 2 steps" in output and "evaluated run/model.ckpt-2: loss" in output
+    code, output, _ = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
+    assert code == 0 and ", of 8 examples\n" in output
+    assert max(map(len, output.splitlines())) <= 80
+    _, *rows = csv.reader(Path("predictions.csv").read_text().splitlines())
+    assert len(rows) == 8 and all(true_class == Path(path).parent.name for path, true_class, *_ in rows)
 
 
 @pytest.mark.gpu(2)
-def test_a_folder_is_trained_on_by_two_gpus(run, folder, tmp_path):
+def test_a_folder_is_trained_on_by_two_gpus(folder, tmp_path):
     flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32"]
-    result = run(*flags, "--model-dir", "run", "--batch-size", "4", "--gpus", "2", "--max-steps", "2")
+    flags += ["--model-dir", "run", "--batch-size", "4", "--gpus", "2", "--max-steps", "2"]
+    result = warm_python.run(["-m", "estimator_train", *flags], tmp_path, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "trained 2 steps" in result.stdout
     devices = re.findall(r'"GPU:(\d) [^"]+"', (tmp_path / "run" / "run.json").read_text())
     assert devices == ["0", "1"]
 
 
-def test_undecodable_images_are_all_named_and_the_run_starts_again(run, folder):
+def test_undecodable_images_are_all_named_and_the_run_starts_again(command, folder):
     whole, (first, *others) = (folder / "dark" / "4.jpeg").read_bytes(), sorted((folder / "dark").glob("*"))[:4]
     for bad in (first, *others):
         bad.write_bytes(whole[:200])
     flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32", "--epochs", "9"]
-    result = run(*flags)
-    assert result.returncode == 2
-    assert "Traceback" not in result.stderr
-    lines = result.stderr.splitlines()  # TensorFlow's threads also write some
+    code, _, errors = command(*flags)
+    assert code == 2
+    assert "Traceback" not in errors
+    lines = errors.splitlines()
     assert f"estimator_train: {first} cannot be decoded: no readable image; delete it" in lines
     assert {f"{bad} cannot be decoded: no readable image; delete it" for bad in others} <= set(lines)
     for bad in (first, *others):
         bad.write_bytes(whole)
-    assert run(*flags, "--dry-run").returncode == 0
+    assert command(*flags, "--dry-run")[0] == 0
 
 
-def test_a_checkpoint_of_another_model_names_the_variables(run, tmp_path):
+def test_a_checkpoint_of_another_model_names_the_variables(command, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
-    assert run(*OWN_FLAGS, "--max-steps", "2").returncode == 0
+    assert command(*OWN_FLAGS, "--max-steps", "2")[0] == 0
     (tmp_path / "own.py").write_text(OWN_CODE.replace("keras.layers.Dense(1,", "keras.layers.Dense(3,"))
-    result = run(*OWN_FLAGS, "--max-steps", "4", "--resume")
+    # In a process that has not imported own.py.
+    flags = [*OWN_FLAGS, "--max-steps", "4", "--resume"]
+    result = warm_python.run(["-m", "estimator_train", *flags], tmp_path, cwd=tmp_path)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert "layer_with_weights-0/kernel is (1, 1) in the checkpoint and (1, 3) in the model" in result.stderr

@@ -87,14 +87,15 @@ ERRORS = "errors.log"
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a training of 10 million steps in the folder `run`; returns its process."""
-    (tmp_path / "own.py").write_text(OWN_CODE)
+    """Starts a training of 10 million steps in `run` in a folder; returns its process."""
     processes = []
 
-    def start(*flags, train="train_input_fn", evaluate="eval_input_fn"):
+    def start(*flags, train="train_input_fn", evaluate="eval_input_fn", folder=tmp_path, code=OWN_CODE):
+        folder.mkdir(exist_ok=True)
+        (folder / "own.py").write_text(code)
         own = ["--input-fn", f"own.py:{train}", "--eval-input-fn", f"own.py:{evaluate}", "--model", "own.py:build"]
         command = [*COMMAND, *own, "--model-dir", "run", "--max-steps", "10000000", *flags]
-        processes.append(warm_python.Popen(command, cwd=tmp_path, stderr=tmp_path / ERRORS))
+        processes.append(warm_python.Popen(command, cwd=folder, stderr=folder / ERRORS))
         return processes[-1]
 
     yield start
@@ -161,29 +162,40 @@ def test_a_second_ctrl_c_ends_a_step_that_waits(start, errors, tmp_path):
     assert "saved" not in errors()
 
 
-@pytest.mark.parametrize(
-    ("flags", "steps"),
-    [((), 7), (("--steps-per-loop", "4"), 7), (("--replicas", "2"), 2), (("--evaluate-every", "4"), 4)],
-    ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
-)
-def test_sigterm_while_the_input_hangs_saves_the_steps_done_within_seconds(flags, steps, start, errors, tmp_path):
-    inputs = ("train_input_fn", "hanging_eval_input_fn") if "--evaluate-every" in flags else ("hanging_input_fn",)
-    process = start(*flags, "--save-checkpoints-steps", "1000000", train=inputs[0], evaluate=inputs[-1])
-    wait_for_file(process, tmp_path, "waiting", errors)
+HANGING = {  # flags -> the steps that a training does before its input hangs
+    (): 7,
+    ("--steps-per-loop", "4"): 7,
+    ("--replicas", "2"): 2,
+    ("--evaluate-every", "4"): 4,
+}
+
+
+def test_sigterm_while_the_input_hangs_saves_the_steps_done_within_seconds(start, tmp_path):
+    """All at once, because each of them waits."""
+    folders = [tmp_path / "_".join(["run", *flags]) for flags in HANGING]
+    processes = []
+    for folder, flags in zip(folders, HANGING, strict=True):
+        inputs = ("train_input_fn", "hanging_eval_input_fn") if "--evaluate-every" in flags else ("hanging_input_fn",)
+        often = [*flags, "--save-checkpoints-steps", "1000000"]
+        processes.append(start(*often, train=inputs[0], evaluate=inputs[-1], folder=folder))
+    for folder, process in zip(folders, processes, strict=True):
+        wait_for_file(process, folder, "waiting", (folder / ERRORS).read_text)
     time.sleep(1)  # the steps end
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=LIMIT) == 143
-    assert f"stopped by SIGTERM with run/model.ckpt-{steps} saved; continue with: " in errors()
-    assert errors().count("estimator_train: ") == 2 and "Traceback" not in errors()
-    assert not list(tmp_path.glob("run/eval/events*"))
-    first, last = (weight_at(tmp_path / "run" / f"model.ckpt-{step}") for step in (0, steps))
-    assert abs((2 - last) - (2 - first) * 0.9**steps) < 1e-5
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for folder, process, steps in zip(folders, processes, HANGING.values(), strict=True):
+        errors = (folder / ERRORS).read_text
+        assert process.wait(timeout=LIMIT) == 143, errors()
+        assert f"stopped by SIGTERM with run/model.ckpt-{steps} saved; continue with: " in errors()
+        assert errors().count("estimator_train: ") == 2 and "Traceback" not in errors()
+        assert not list(folder.glob("run/eval/events*"))
+        first, last = (weight_at(folder / "run" / f"model.ckpt-{step}") for step in (0, steps))
+        assert abs((2 - last) - (2 - first) * 0.9**steps) < 1e-5
 
 
 def test_sigterm_while_the_evaluation_of_a_complete_training_hangs_ends_it(start, errors, tmp_path):
     assert start("--max-steps", "3").wait(LIMIT) == 0
-    (tmp_path / "own.py").write_text(f"{OWN_CODE}\neval_input_fn = hanging_eval_input_fn\n")
-    process = start("--max-steps", "3", "--resume")
+    process = start("--max-steps", "3", "--resume", code=f"{OWN_CODE}\neval_input_fn = hanging_eval_input_fn\n")
     wait_for_file(process, tmp_path, "waiting", errors)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=LIMIT) == 143

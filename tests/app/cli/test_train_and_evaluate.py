@@ -168,8 +168,8 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
 
     # As a run that has the folder as its test images, and without a trace in the curves or for compare.
     before = read_eval_metrics(f"{run}/eval/*"), predictions_file.read(run)
-    for data_dir in ([], ["--data-dir", three_sides / "test"]):
-        code, output, errors = command("evaluate", "--model-dir", run, "--json", *data_dir)
+    for more in (["--predictions", tmp_path / "all.csv"], ["--data-dir", three_sides / "test"]):
+        code, output, errors = command("evaluate", "--model-dir", run, "--json", *more)
         (entry,) = json.loads(output)
         assert (entry["metrics"], entry["classification"]) == (final["metrics"], final["classification"])
         assert errors == f"using {best}, kept by --keep-best; --checkpoint latest uses the last one\n"
@@ -181,7 +181,6 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     # Predictions, and those of the exported model.
     path = three_sides / "test" / "dark" / "test0.png"
     (predicted,) = json.loads(command("predict", "--model-dir", run, "--json", path)[1])
-    assert command("evaluate", "--model-dir", run, "--predictions", tmp_path / "all.csv")[0] == 0
     row = (tmp_path / "all.csv").read_text().splitlines()[1].split(",")
     assert row[0] == str(path)
     probabilities = list(predicted["probabilities"].values())

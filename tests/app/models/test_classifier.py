@@ -112,16 +112,6 @@ def test_only_pretrained_batch_statistics_are_kept_when_unfrozen(mobilenet):
         assert np.array_equal(features(images, training=True), features(images, training=False)) == are_kept
 
 
-@pytest.mark.slow
-def test_random_weights_lower_their_training_loss_by_a_third():
-    rng = np.random.default_rng(3)
-    labels = np.arange(64) % 2
-    images = np.clip(rng.normal(0.4 + 0.2 * labels[:, None, None, None], 0.3, (64, 32, 32, 3)), 0, 1).astype("float32")
-    model = models.build_model("mobilenet", image_size=(32, 32), num_classes=2, weights="none")
-    losses = model.fit(images, np.eye(2, dtype="float32")[labels], batch_size=16, epochs=8, verbose=0).history["loss"]
-    assert losses[-1] < losses[0] * 2 / 3
-
-
 def test_what_cannot_be_frozen_is_refused():
     sizes = {"image_size": (32, 32), "num_classes": 3}
     with pytest.raises(ValueError, match=r"small_cnn has no backbone of keras\.applications to freeze; leave out"):

@@ -147,8 +147,6 @@ def test_an_estimator_trains_all_of_them_together_as_fit(keras, forever, tmp_pat
     [
         pytest.param(tf_keras, ("constant", "step"), id="to a schedule"),
         pytest.param(keras_3, ("step", "constant"), id="from a schedule, Keras 3"),
-        pytest.param(tf_keras, ("step", "constant"), id="from a schedule"),
-        pytest.param(keras_3, ("constant", "step"), id="to a schedule, Keras 3"),
     ],
 )
 def test_training_resumes_with_another_schedule(keras, schedules, forever, tmp_path):

@@ -2,11 +2,14 @@
 
 import json
 import re
+import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
+import warm_python
 
 from estimator_train.app import cli
 from estimator_train.app.report import scaling
@@ -81,6 +84,11 @@ def test_examples_per_second_are_those_of_the_timing_of_the_runs(command, scans,
         return timing
 
     monkeypatch.setattr(MODULE, "timing_of_run", keeping_files)
+
+    def start(command, stderr, **_):
+        return warm_python.Popen(command[1:], stderr=stderr.name)
+
+    monkeypatch.setattr(MODULE, "subprocess", types.SimpleNamespace(**vars(subprocess) | {"Popen": start}))
     small = ["--model", "small_cnn", "--image-size", 24, "--batch-size", 2, "--steps", 4]
     code, output, errors = command("bench", "--dataset", "images", "--data-dir", scans, "--replicas", "2", *small)
     assert code == 0, errors

@@ -22,8 +22,6 @@ from estimator_train.app.cli.run import evaluation
 from estimator_train.app.metrics import tasks
 from estimator_train.app.runs import evaluations, predictions_file, run_file
 
-REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
-
 
 @pytest.fixture(scope="module")
 def data(settings):
@@ -80,7 +78,6 @@ def log(model_dir):
     return [json.loads(line) for line in Path(model_dir, "evaluations.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.slow
 def test_json_holds_the_estimators_metrics_and_those_of_the_classes(entry, expected, data):
     assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-12", 12)
     assert expected["model.ckpt-12"].items() <= entry["metrics"].items()
@@ -302,20 +299,3 @@ def test_classes_other_than_the_runs_are_refused_before_tensorflow_loads(setting
         f"estimator_train: the run in run knows the classes bright, dark, but {tmp_path}/changed has bright, grey; "
         "evaluate on the same classes\n"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
-def test_the_table_of_28_real_scans_fits_80_columns(command, settings, tmp_path):
-    for path in REAL.glob("t*/*/*.jpeg"):  # all of them to evaluate on, and some to train on
-        for split in ("train", "test"):
-            (tmp_path / "scans" / split / path.parent.name).mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, tmp_path / "scans" / split / path.parent.name)
-    flags = ["--dataset", "images", "--data-dir", "scans", "--model", "small_cnn", "--image-size", "32"]
-    assert command(*flags, "--model-dir", "run", "--max-steps", "2", "--seed", "1")[0] == 0
-    code, output, _ = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
-    assert code == 0 and ", of 28 examples\n" in output
-    assert max(map(len, output.splitlines())) <= 80
-    _, *rows = rows_of(tmp_path / "predictions.csv")
-    assert len(rows) == 28
-    assert all(true_class == Path(path).parent.name for path, true_class, *_ in rows)

@@ -69,6 +69,25 @@ def script(tmp_path):
     return write
 
 
+BRIGHTNESS = """
+import tf_keras as keras
+
+def build(image_size, num_classes):
+    layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(num_classes, "softmax")]
+    model = keras.Sequential([keras.Input((*image_size, 3)), *layers])
+    model.compile("sgd", "categorical_crossentropy", ["accuracy"])
+    return model
+"""
+
+
+@pytest.fixture
+def small(scans, tmp_path):
+    """Flags of a training on `scans` that is traced in little time."""
+    (tmp_path / "own.py").write_text(BRIGHTNESS)
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", tmp_path / "own.py:build", "--image-size", 16]
+    return [*flags, "--batch-size", 2, "--model-dir", tmp_path / "run"]
+
+
 @pytest.mark.slow
 def test_a_cluster_with_a_parameter_server_trains_and_ends(warm_launch, tmp_path):
     train = ROOT / "tests" / "data" / "cluster" / "train.py"
@@ -80,10 +99,8 @@ def test_a_cluster_with_a_parameter_server_trains_and_ends(warm_launch, tmp_path
 
 
 @pytest.mark.slow
-def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(warm_launch, scans, tmp_path):
-    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", 32, "--max-steps", 6]
-    flags += ["--batch-size", 2, "--evaluate-every", 3, "--model-dir", tmp_path / "run"]
-    done = warm_launch("--workers", 2, "--evaluator", "--", *flags)
+def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(warm_launch, small, tmp_path):
+    done = warm_launch("--workers", 2, "--evaluator", "--", *small, "--max-steps", 6, "--evaluate-every", 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[chief 0] batch        2 images on each of 2 replicas: 4 a step" in done.stdout
     assert "[chief 0] trained 6 steps" in done.stdout
@@ -160,10 +177,9 @@ def test_a_port_in_use_is_left_out(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_terminated_worker_ends_all_and_training_is_not_marked_finished(scans, tmp_path):
+def test_a_terminated_worker_ends_all_and_training_is_not_marked_finished(small, tmp_path):
     cluster = dict(zip(("chief", "worker"), ([address] for address in free_addresses(2)), strict=True))
-    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", 32, "--batch-size", 2]
-    flags += ["--max-steps", 10**6, "--save-checkpoints-steps", 10, "--model-dir", tmp_path / "run"]
+    flags = [*small, "--max-steps", 10**6, "--save-checkpoints-steps", 10]
     processes = []
     for job in cluster:
         environment = os.environ | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": 0}})}
@@ -222,11 +238,11 @@ def test_a_launch_that_is_killed_takes_its_processes_along(launched):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seconds", "is_done"), [(0.5, False), (20, True)])
+@pytest.mark.parametrize(("seconds", "is_done"), [(0.2, False), (20, True)])
 def test_stopped_tasks_have_the_grace_period_to_save(seconds, is_done, script, tmp_path):
     path = script(
         "import json, os, pathlib, signal, sys, time\n"
-        "def save(*_):\n    time.sleep(2)\n    pathlib.Path('saved').touch()\n    sys.exit(0)\n"
+        "def save(*_):\n    time.sleep(1)\n    pathlib.Path('saved').touch()\n    sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, save)\n"
         "if json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'chief':\n"
         "    pathlib.Path('ready').touch()\n    time.sleep(100)\n"
