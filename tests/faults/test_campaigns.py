@@ -15,7 +15,7 @@ COUNTS = {
     "archives": 100,
     "checkpoints": 10,
     "crashes": 1,
-    "cycles": 3,
+    "cycles": 4,
     "disks": 1,
     "folders": 4,
     "kills": 2,
