@@ -22,8 +22,7 @@ import tensorflow as tf
 service = tf.data.experimental.service
 dispatcher = service.DispatchServer()
 address = dispatcher.target.removeprefix("grpc://")
-config = service.WorkerConfig(dispatcher_address=address, heartbeat_interval_ms=50)  # by default, some seconds
-workers = [service.WorkerServer(config) for _ in range(2)]
+workers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
 with open("answers", "w", buffering=1) as answers, open("questions") as questions:
     print(dispatcher.target, file=answers)
     for _ in questions:
@@ -177,6 +176,7 @@ def test_an_address_that_is_none_is_refused_at_once(many, address):
         image_files(many / "*/*", CLASSES, service=address)
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_there_is_one_error(many):
     with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
