@@ -1,9 +1,6 @@
 """Programs in the way of well-known repositories run as they are."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,11 @@ PROGRAMS = Path(__file__).parents[1] / "data" / "programs"
 
 
 def run(command, folder):
-    done = warm_python.run(["-m", "estimator_train", "run", *command], folder, cwd=folder)
+    return answer_of(["-m", "estimator_train", "run", *command], folder)
+
+
+def answer_of(arguments, folder):
+    done = warm_python.run(arguments, folder, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -29,11 +30,14 @@ def test_a_tagger_of_tensorflow_1_with_lstms_in_both_directions_and_a_crf(tmp_pa
 
 @pytest.mark.slow
 def test_a_recommender_that_reaches_into_the_old_modules(tmp_path):
-    program = f"import estimator_train.install, ranker; ranker.main({str(tmp_path)!r})"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROGRAMS), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    result = json.loads(done.stdout.splitlines()[-1])
+    (tmp_path / "program.py").write_text(f"""
+import sys
+import estimator_train.install
+sys.path.append({str(PROGRAMS)!r})
+import ranker
+ranker.main({str(tmp_path)!r})
+""")
+    result = answer_of([tmp_path / "program.py"], tmp_path)
     assert result["metrics"]["auc"] == 1 and result["metrics"]["clicks"] == 0.53125  # the labels' mean
     assert sorted(result["ranks"]) == list(range(16)) and result["trainings"] == 1
     assert result["exports"] == {"best": 2, "latest": 3}

@@ -115,9 +115,9 @@ def test_neither_tensorflow_nor_the_code_is_imported(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_thousand_files_take_seconds(tmp_path):
-    for number in range(1000):
+def test_hundreds_of_files_take_seconds(tmp_path):
+    for number in range(300):
         (tmp_path / f"program_{number}.py").write_text((PROGRAMS / "tagger.py").read_text())
     start = time.process_time()
-    assert len(scan(tmp_path)) == 1000
-    assert time.process_time() - start < 30  # 6 on a slow core
+    assert len(scan(tmp_path)) == 300
+    assert time.process_time() - start < 9  # 2 on a slow core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import time
@@ -26,8 +27,12 @@ def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
     return rows
 
 
+@functools.cache
 def leave_alone(path: str, folder: Path) -> tuple[float, dict, set[str]]:
-    """Runs a training to its end; returns how many seconds it took, its variables, and the kinds of its files."""
+    """Runs a training to its end; returns how many seconds it took, its variables, and the kinds of its files.
+
+    The same run serves all campaigns in one folder.
+    """
     begun = time.monotonic()
     start(path, folder, path).wait(LIMIT_SECS)
     return time.monotonic() - begun, values(folder / path), kinds_of_files(folder / path)

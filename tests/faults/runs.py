@@ -97,8 +97,9 @@ class Row(NamedTuple):
     fault: str | None
 
 
-def arguments(path: str, folder: Path, model_dir: Path, steps: int = STEPS) -> list[str]:
+def arguments(path: str, folder: Path, model_dir: Path, steps: int | None = None) -> list[str]:
     """Returns Python's arguments that start or continue training in `model_dir`; `folder` has the script."""
+    steps = steps or STEPS
     script = folder / "own.py"
     if not script.exists():
         script.write_text(_SCRIPT)

@@ -7,18 +7,21 @@ import pytest
 
 from estimator_train.app.cli.commands.train import train
 from tests.fuzz import __main__ as campaigns
-from tests.fuzz import command, toy
+from tests.fuzz import command, keras, toy
 from tests.fuzz.process import CheckingProcess
 
-SHORT = {"keras": (21, 3), "command": (28, 4)}  # seed and cases, chosen for different models and verbs
+# Kind, seed and number of each case, chosen for different models and verbs; both Kerases, and two replicas of each.
+SHORT = [(keras, 21, 0), (keras, 21, 1), *((command, 28, number) for number in range(4))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", SHORT)
-def test_a_short_campaign_finds_nothing(kind, monkeypatch, capsys):
-    seed, cases = SHORT[kind]
-    monkeypatch.setattr("sys.argv", ["fuzz", kind, "--seed", str(seed), "--cases", str(cases)])
-    assert campaigns.main() == 0, capsys.readouterr().out
+@pytest.mark.parametrize(("kind", "seed", "number"), SHORT, ids=lambda value: getattr(value, "__name__", value))
+def test_a_case_of_a_campaign_finds_nothing(kind, seed, number, monkeypatch, mirrored, tmp_path):
+    """In this process, which has TensorFlow, its devices and its strategies already."""
+    strategies = {1: None, 2: mirrored(2)}
+    monkeypatch.setattr(keras, "_strategy", strategies.get)
+    monkeypatch.setattr(command, "_shared_replicas", lambda: lambda count, all_reduce=None: strategies[count])
+    kind.check(campaigns.case_of(kind, seed, number), tmp_path)
 
 
 def test_a_campaign_prints_the_seed_and_the_shrunk_case_of_each_failure(monkeypatch, capsys):

@@ -111,9 +111,8 @@ def standard(keras, folder):
 def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit, mirrored, tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
     fitted = fit(model_of(keras), standard(keras, plain))
-    strategies = {"train_distribute": mirrored(replicas), "eval_distribute": mirrored(replicas)}
     estimator, results = train_and_evaluate(
-        model_of(keras), standard(keras, ours), batch_size=16 // (replicas or 1), **strategies
+        model_of(keras), standard(keras, ours), batch_size=16 // (replicas or 1), train_distribute=mirrored(replicas)
     )
     expected = rows(plain / "log.csv")
     assert 2 < len(expected) < EPOCHS  # it has stopped early

@@ -168,7 +168,6 @@ def test_two_replicas_train_on_and_evaluate_every_image_once(workers, many, mirr
     assert there["global_step"] == 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "address", ["localhost:5000", "grpc://localhost", "grpc://localhost:port", "grpc://:1", "grpc://localhost:1/", 5000]
 )
