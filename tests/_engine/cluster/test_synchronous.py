@@ -79,8 +79,7 @@ def checkpoint(folder):
 
 @pytest.mark.slow
 def test_workers_of_two_devices_and_an_evaluator_match_one_process_of_four(start, tmp_path):
-    config = {"accumulate_steps": 2, "steps_per_loop": 3, "save_checkpoints_steps": 4}
-    settings = {"max_steps": 8, "config": config}
+    settings = {"max_steps": 8, "config": {"steps_per_loop": 3, "save_checkpoints_steps": 4}}
     chief, worker, evaluator = start("chief", "worker", "evaluator", evaluate=True, devices=2, **settings)
     (alone,) = start("alone", model_dir="alone", strategy="mirrored", devices=4, **settings)
     assert exit_codes([chief, worker, evaluator, alone]) == [0] * 4
@@ -99,8 +98,9 @@ def test_workers_of_two_devices_and_an_evaluator_match_one_process_of_four(start
 
 @pytest.mark.slow
 def test_xla_trains_two_workers_as_replicas_without_it(start, tmp_path):
-    chief, worker = start("chief", "worker", config={"jit_compile": True})
-    (alone,) = start("alone", model_dir="alone", strategy="mirrored")
+    config = {"accumulate_steps": 2}
+    chief, worker = start("chief", "worker", config={"jit_compile": True, **config})
+    (alone,) = start("alone", model_dir="alone", strategy="mirrored", config=config)
     assert exit_codes([chief, worker, alone]) == [0] * 3
     expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
     for name, value in expected.items():
@@ -135,7 +135,7 @@ def test_training_ends_where_the_first_worker_has_no_more_data(devices, config, 
 @pytest.mark.slow
 def test_where_one_worker_ends_by_sigterm_all_end_and_resume(start, tmp_path):
     tasks = ["chief", "worker 0", "worker 1"]
-    settings = {"max_steps": 60, "workers": 2, "config": {"save_checkpoints_steps": 10, "resume_input": True}}
+    settings = {"max_steps": 40, "workers": 2, "config": {"save_checkpoints_steps": 10, "resume_input": True}}
     (evaluator,) = start("evaluator", **settings)
     *survivors, worker = start(*tasks, secs_a_step=0.1, **settings)
     wait_for(tmp_path / "run" / "model.ckpt-20.index", BOUND_SECS)
@@ -148,12 +148,12 @@ def test_where_one_worker_ends_by_sigterm_all_end_and_resume(start, tmp_path):
     (alone,) = start("alone", model_dir="alone", strategy="mirrored", devices=3, **settings)
     assert exit_codes([*again, alone, evaluator]) == [0] * 5
     steps, _ = saved_steps(again[0])
-    assert steps[0] >= 20 and steps[-1] == 60
+    assert steps[0] >= 20 and steps[-1] == 40
     assert all(saved_steps(process)[0] == steps for process in again)
     expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
     for name in expected.keys() - {"estimator_input_seed/.ATTRIBUTES/VARIABLE_VALUE"}:
         np.testing.assert_allclose(trained[name], expected[name], atol=1e-4, err_msg=name)
-    assert "Saving dict for global step 60" in evaluator.log.read_text()
+    assert "Saving dict for global step 40" in evaluator.log.read_text()
 
 
 @pytest.mark.slow
