@@ -21,8 +21,9 @@ def make_estimator(request, tmp_path):
     return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=3, **quiet)
 
 
-# Tests that do not depend on the kind of model use the faster one.
+# Tests that do not depend on the kind of model use the faster one, or the other where a call of it runs many steps.
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
+of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_evaluations_come_at_exactly_the_steps_asked_for(when, steps, make_estim
     assert exports == []
 
 
-@pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
+@of_keras
 def test_checkpoints_come_at_the_steps_of_both_settings_and_no_others(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=4, keep_checkpoint_max=20)
     et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=11), et.EvalSpec(AT_5, every_steps=5))
@@ -117,6 +118,7 @@ def test_skipped_evaluations_are_logged(make_estimator, log_lines):
 
 
 @pytest.mark.slow
+@of_keras
 def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, batches, tmp_path):
     x = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
     train, evaluate = batches((x, 2 * x), 4), batches((x, 3 * x), 7)
@@ -130,6 +132,7 @@ def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, 
 
 
 @pytest.mark.slow
+@of_model_fn
 def test_evaluations_do_not_restart_the_training_data(make_estimator):
     starts = []
 
@@ -223,6 +226,7 @@ def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, 
 
 
 @pytest.mark.slow
+@of_model_fn
 def test_a_finished_training_still_gives_metrics_and_exports(make_estimator):
     train_spec = et.TrainSpec(FAR, max_steps=4)
     exporter = et.FinalExporter("final", receiver)
@@ -243,6 +247,7 @@ def test_an_exporter_that_skipped_the_last_checkpoint_is_called_again(estimator)
 
 
 @pytest.mark.slow
+@of_keras
 def test_resumed_training_first_evaluates_what_a_kill_left_undone(make_estimator):
     estimator = make_estimator()
     estimator.train(FAR, max_steps=3)
