@@ -6,8 +6,6 @@ import importlib
 import itertools
 import math
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -91,8 +89,7 @@ def worker_input(files, epochs):
 def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=False, beside=None, **settings):
     """Times steps after the first call, without summaries and logs; `settings` are RunConfig's.
 
-    `beside` keeps the cores busy: "shared" and "apart" decode scans as fast as they can, in the threads of the steps or
-    in threads of their own, and "process" is another process that counts.
+    `beside` "shared" or "apart" decodes scans as fast as it can, in the threads of the steps or in threads of its own.
     """
     model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
     silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the other sides are
@@ -137,20 +134,10 @@ def _decoding(apart):
         thread.join()
 
 
-@contextlib.contextmanager
-def _counting_elsewhere():
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-
-
 _BUSY = {
     None: contextlib.nullcontext,
     "shared": functools.partial(_decoding, apart=False),
     "apart": functools.partial(_decoding, apart=True),
-    "process": _counting_elsewhere,
 }
 
 
