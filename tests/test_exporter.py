@@ -118,6 +118,7 @@ def test_final_exporter_exports_once_with_assets(trained, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 def test_latest_exporter_keeps_the_newest(make_estimator):
     estimator = make_estimator()
     exporter = et.LatestExporter("latest", receiver, exports_to_keep=2)
@@ -195,26 +196,17 @@ def test_exports_within_one_second_keep_their_order(trained, monkeypatch):
 
 
 @pytest.mark.slow
-def test_best_exporter_exports_only_what_is_better_than_all_before(make_estimator):
-    estimator = make_estimator()
-    exporter = et.BestExporter(serving_input_receiver_fn=receiver)
-    eval_spec = evaluated(2.0, exporter)  # the losses 1, 0, 1, 2
-    _, exports = et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=4), eval_spec)
-    assert steps_in(estimator, "best_exporter") == [1, 2]
-    assert exports == [None]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [None, "val"])
-def test_best_exporter_exports_no_worse_model_after_a_restart(name, make_estimator):
+@pytest.mark.parametrize(
+    ("make_estimator", "name"), [("keras", "val"), ("model_fn", None)], indirect=["make_estimator"]
+)
+def test_best_exporter_exports_only_what_is_better_also_after_a_restart(name, make_estimator):
     def train(max_steps):
         estimator = make_estimator()
-        eval_spec = evaluated(2.0, et.BestExporter(serving_input_receiver_fn=receiver), name)
-        et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=max_steps), eval_spec)
-        return steps_in(estimator, "best_exporter")
+        eval_spec = evaluated(2.0, et.BestExporter(serving_input_receiver_fn=receiver), name)  # losses 1, 0, 1, 2
+        _, exports = et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=max_steps), eval_spec)
+        return steps_in(estimator, "best_exporter"), exports
 
-    assert train(3) == [1, 2]
-    assert train(4) == [1, 2]
+    assert train(3) == train(4) == ([1, 2], [None])
 
 
 def test_best_exporter_exports_a_better_model_after_a_restart(trained):

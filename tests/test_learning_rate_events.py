@@ -15,10 +15,8 @@ HALVED = keras.optimizers.schedules.ExponentialDecay(1.0, decay_steps=1, decay_r
     ("make", "replicas", "expected"),
     [
         (lambda: keras.optimizers.Adam(0.25), None, {1: 0.25, 3: 0.25}),
-        (lambda: keras.optimizers.SGD(HALVED), None, {1: 1.0, 3: 0.25}),
         (lambda: keras.optimizers.SGD(HALVED), 2, {1: 1.0, 3: 0.25}),
         (lambda: keras.optimizers.legacy.SGD(HALVED), None, {1: 1.0, 3: 0.25}),
-        (lambda: keras.optimizers.legacy.SGD(HALVED), 2, {1: 1.0, 3: 0.25}),
         (lambda: tf.compat.v1.train.GradientDescentOptimizer(0.25), None, {1: None, 3: None}),  # it does not tell
     ],
 )

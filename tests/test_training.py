@@ -21,8 +21,9 @@ def make_estimator(request, tmp_path):
     return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=3, **quiet)
 
 
-# Tests that do not depend on the kind of model use the faster one.
+# Tests that do not depend on the kind of model use the faster one, or the other where a call of it runs many steps.
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
+of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_evaluations_come_at_exactly_the_steps_asked_for(when, steps, make_estim
     assert exports == []
 
 
-@pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
+@of_keras
 def test_checkpoints_come_at_the_steps_of_both_settings_and_no_others(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=4, keep_checkpoint_max=20)
     et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=11), et.EvalSpec(AT_5, every_steps=5))
@@ -117,6 +118,7 @@ def test_skipped_evaluations_are_logged(make_estimator, log_lines):
 
 
 @pytest.mark.slow
+@of_keras
 def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, batches, tmp_path):
     x = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
     train, evaluate = batches((x, 2 * x), 4), batches((x, 3 * x), 7)
@@ -130,6 +132,7 @@ def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, 
 
 
 @pytest.mark.slow
+@of_model_fn
 def test_evaluations_do_not_restart_the_training_data(make_estimator):
     starts = []
 
@@ -170,13 +173,10 @@ def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, 2])
-def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(
-    replicas, mirrored, data, batches, monkeypatch, tmp_path
-):
+def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(mirrored, data, batches, monkeypatch, tmp_path):
     model = keras.Sequential([keras.layers.BatchNormalization(input_shape=(4,)), keras.layers.Dense(3, "softmax")])
     model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
-    config = et.RunConfig(tmp_path, train_distribute=mirrored(replicas))
+    config = et.RunConfig(tmp_path, train_distribute=mirrored(2))
     estimator = et.model_to_estimator(model, config=config)
     read, restore = [], object_based.restore
     monkeypatch.setattr(object_based, "restore", lambda *args: read.append(args[2]) or restore(*args))
@@ -189,7 +189,7 @@ def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(
             evaluated.append((checkpoint_path, eval_result))
 
     eval_spec = et.EvalSpec(batches(data, 32), None, exporters=Keeps(), every_steps=2)
-    et.train_and_evaluate(estimator, et.TrainSpec(batches(data, 16 // (replicas or 1)), max_steps=6), eval_spec)
+    et.train_and_evaluate(estimator, et.TrainSpec(batches(data, 8), max_steps=6), eval_spec)
     assert [path[-2:] for path in read] == ["-6"]
     assert [path[-2:] for path, _ in evaluated] == ["-2", "-4", "-6"]
     for path, results in evaluated:
@@ -226,6 +226,7 @@ def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, 
 
 
 @pytest.mark.slow
+@of_model_fn
 def test_a_finished_training_still_gives_metrics_and_exports(make_estimator):
     train_spec = et.TrainSpec(FAR, max_steps=4)
     exporter = et.FinalExporter("final", receiver)
@@ -246,6 +247,7 @@ def test_an_exporter_that_skipped_the_last_checkpoint_is_called_again(estimator)
 
 
 @pytest.mark.slow
+@of_keras
 def test_resumed_training_first_evaluates_what_a_kill_left_undone(make_estimator):
     estimator = make_estimator()
     estimator.train(FAR, max_steps=3)

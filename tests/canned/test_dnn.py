@@ -8,12 +8,6 @@ fc = tf.feature_column
 
 
 @pytest.mark.slow
-def test_dnn_classifier(generation, columns, examples, initial_values):
-    estimator = generation.DNNClassifier([4, 3], columns.deep, warm_start_from=initial_values(DNN))
-    assert loss(estimator, examples()) == expected(generation, 0.6741194725036621, 4.712071895599365)
-
-
-@pytest.mark.slow
 @generations(slow="v2")
 def test_dnn_classifier_with_adam(generation, columns, examples, initial_values):
     estimator = generation.DNNClassifier([4, 3], columns.deep, warm_start_from=initial_values(DNN), optimizer="Adam")

@@ -28,20 +28,23 @@ def smaller(case: dict) -> Iterator[dict]:
 
 
 def check(case: dict, directory: Path) -> None:
-    """Compares the outputs of an export with those of predict, relative to the largest."""
+    """Compares the outputs of an export with those of predict."""
+    keras = importlib.import_module(case["generation"])
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(7)
+    size = _SMALLEST.get(case["name"], 32)
+    build = getattr(keras.applications, case["name"])
+    check_export(build(weights=None, input_shape=(size, size, 3), classes=5, classifier_activation=None), directory)
+
+
+def check_export(model: object, directory: Path) -> None:
+    """Compares the outputs of the export of a model of images with those of predict, relative to the largest."""
     import tensorflow as tf
 
     import estimator_train as et
 
-    keras = importlib.import_module(case["generation"])
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(7)
-    rng = np.random.default_rng(7)
-    size = _SMALLEST.get(case["name"], 32)
-    model = getattr(keras.applications, case["name"])(
-        weights=None, input_shape=(size, size, 3), classes=5, classifier_activation=None
-    )
-    images = rng.uniform(0, 255, (3, size, size, 3)).astype("float32")
+    shape = model.input_shape[1:]
+    images = np.random.default_rng(7).uniform(0, 255, (3, *shape)).astype("float32")
     # With BatchNorm's initial statistics, the outputs of deep models hardly depend on the images.
     for layer in model.layers:
         if hasattr(layer, "momentum"):
@@ -52,7 +55,7 @@ def check(case: dict, directory: Path) -> None:
     batches = estimator.predict(lambda: tf.data.Dataset.from_tensors(images), yield_single_examples=False)
     (predicted,) = next(iter(batches)).values()
     name = model.inputs[0].name
-    receiver_fn = et.export.build_raw_serving_input_receiver_fn({name: tf.zeros([1, size, size, 3])})
+    receiver_fn = et.export.build_raw_serving_input_receiver_fn({name: tf.zeros([1, *shape])})
     folder = estimator.export_saved_model(str(directory / "export"), receiver_fn).decode()
     (served,) = tf.saved_model.load(folder).signatures["serving_default"](**{name: tf.constant(images)}).values()
     largest = np.abs(predicted).max()

@@ -76,20 +76,6 @@ def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, 
 
 
 @pytest.mark.slow
-def test_slots_of_the_same_variables_stay_where_they_are(data, batches, tmp_path, log_lines):
-    weights = build().get_weights()
-    expected = build(weights)
-    for _ in range(2):
-        fit(expected, data)
-        estimator = train(build(weights), tmp_path, data, batches)
-    loaded = build()
-    loaded.load_weights(estimator.latest_checkpoint()).expect_partial()
-    for ours, theirs in zip(loaded.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    assert not any("begins anew" in line for line in log_lines)
-
-
-@pytest.mark.slow
 def test_slots_follow_on_replicas_and_with_a_scaled_loss(data, batches, mirrored, tmp_path, log_lines):
     def scaled(frozen):
         optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), dynamic=False, initial_scale=8)

@@ -80,7 +80,7 @@ def test_chief_workers_parameter_servers_and_evaluator_complete_and_exit(start, 
 @pytest.mark.slow
 def test_killed_workers_and_chiefs_rejoin_and_nothing_is_lost(start, tmp_path):
     run = tmp_path / "run"
-    arguments = {"max_steps": 1000, "secs_a_step": 0.2}
+    arguments = {"max_steps": 1000, "secs_a_step": 0.1}
     servers = [start("ps", index, **arguments) for index in range(2)]
     chief, *workers = [start("chief", **arguments)] + [start("worker", index, **arguments) for index in range(2)]
     wait_for_step(run, 20)

@@ -12,7 +12,7 @@ import tf_keras as keras
 
 from estimator_train._engine.distribution import replica_input
 
-SIZES = [(examples, batch_size) for examples in range(3, 16) for batch_size in (1, 2, 3, 5, 20)]
+SIZES = [(examples, batch_size) for examples in range(3, 12) for batch_size in (1, 2, 3, 5, 20)]
 
 
 def shared_out(dataset, replicas):

@@ -179,9 +179,7 @@ LEGACY, NEW, V1 = keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.Gr
     [
         (LEGACY, True, "sum"),
         (NEW, True, "sum_over_batch_size"),
-        (V1, False, "sum"),
         (LEGACY, False, "sum_over_batch_size"),
-        (NEW, False, "sum"),
         (V1, True, "sum_over_batch_size"),
     ],
 )

@@ -20,7 +20,6 @@ def keras_3_model(rate):
 
 
 OPTIMIZERS = {
-    "new": keras.optimizers.SGD,
     "legacy": keras.optimizers.legacy.Adam,
     "loss scale": lambda rate: keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(rate)),
 }
@@ -54,7 +53,7 @@ def train(data, batches, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["new", "Keras 3", "legacy", "loss scale"])
+@pytest.mark.parametrize("kind", ["Keras 3", "legacy", "loss scale"])
 def test_a_rate_that_is_compiled_anew_is_trained_with(kind, train, classifier, log_lines):
     def compiled(rate):
         return keras_3_model(rate) if kind == "Keras 3" else classifier(OPTIMIZERS[kind](rate), metrics=())

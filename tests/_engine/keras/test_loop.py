@@ -2,14 +2,13 @@
 
 import contextlib
 import math
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import warm_python
 
 import estimator_train as et
 from estimator_train._engine.keras import dataset, loop, run
@@ -416,16 +415,15 @@ with tf.device("CPU:1"):
 
 
 def run_script(code, *arguments, folder):
-    command = [sys.executable, "-c", code, *map(str, arguments), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    (folder / "program.py").write_text(code)
+    done = warm_python.run([folder / "program.py", *arguments, folder / "run"], folder)
     assert done.returncode == 0, done.stderr[-2000:]
     return [[int(number) for number in line.split()] for line in done.stdout.splitlines()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", [2, 4])
-def test_a_step_sends_no_more_between_devices_than_fit(devices, tmp_path):
-    ours, fits = run_script(BETWEEN_REPLICAS, devices, folder=tmp_path)
+def test_a_step_sends_no_more_between_devices_than_fit(tmp_path):
+    ours, fits = run_script(BETWEEN_REPLICAS, 3, folder=tmp_path)
     assert 0 < ours[0] <= fits[0] and ours[1] == 0  # batches are float32, an Optional that holds them is a variant
 
 

@@ -67,16 +67,8 @@ def from_dataset(batch_size, num_epochs, parts=1):
     return lambda: tf.data.Dataset.from_tensor_slices((rows, rows * 0)).repeat(num_epochs).batch(batch_size)
 
 
-MAKERS = {
-    "shuffled": lambda **options: numbers(shuffle=True, seed=3, **options),
-    "generator": counted,
-    "own": from_dataset,
-}
-every_input_fn = [pytest.param(make, id=name) for name, make in MAKERS.items()]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [*every_input_fn, pytest.param(numbers, id="arrays")])
+@pytest.mark.parametrize("make", [numbers, counted, from_dataset])
 def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trained):
     in_one = [number for batch in _labels(make(batch_size=5, num_epochs=2)()) for number in batch]
     first = trained(make(batch_size=5, num_epochs=2), steps=4)
@@ -85,16 +77,10 @@ def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trai
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(MAKERS["shuffled"], id="shuffled"),
-        pytest.param(MAKERS["own"], id="own"),
-    ],
-)
-def test_each_example_comes_once_after_doubling_batch_and_replicas(make, trained):
-    first = trained(make(batch_size=2, num_epochs=1), steps=3)
-    second = trained(make(batch_size=4, num_epochs=1), replicas=2)
+def test_each_example_comes_once_after_doubling_batch_and_replicas(trained):
+    make = {"shuffle": True, "seed": 3, "num_epochs": 1}
+    first = trained(numbers(batch_size=2, **make), steps=3)
+    second = trained(numbers(batch_size=4, **make), replicas=2)
     assert len(first) == 6 and sorted(first + second) == list(range(NUMBER))
 
 
@@ -205,8 +191,7 @@ def of_records(records, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pipelines", [1, 2])
-@pytest.mark.parametrize("make", [of_images, of_records])
+@pytest.mark.parametrize(("make", "pipelines"), [(of_images, 2), (of_records, 1)])
 def test_image_datasets_begin_at_any_example(make, pipelines, records):
     for pipeline in range(pipelines):
         context = tf.distribute.InputContext(pipelines, pipeline)

@@ -145,13 +145,11 @@ def test_settings_that_keras_3_cannot_use_on_replicas_are_refused(mirrored, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scales_loss", [False, True])
-def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(scales_loss, data, batches, tmp_path):
+def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(data, batches, tmp_path):
     def build():
         keras.utils.set_random_seed(3)
         model = keras.Sequential([keras.Input((4,)), layers.Dense(3, activation="softmax")])
-        optimizer = keras.optimizers.SGD(0.1, use_ema=True)
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer) if scales_loss else optimizer
+        optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, use_ema=True))
         model.compile(optimizer, "categorical_crossentropy", jit_compile=True)
         return model
 

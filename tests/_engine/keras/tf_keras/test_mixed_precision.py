@@ -54,16 +54,14 @@ def test_the_copy_keeps_weights_and_optimizer_and_scales_a_float16_loss():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("given", "precision"), [(build(), "bfloat16"), (build, "float16")], ids=["model", "function"])
-def test_it_trains_resumes_and_gives_float32(given, precision, tmp_path):
+def test_it_trains_and_gives_float32(given, precision, tmp_path):
     batch = tf.ones((2, 8, 8, 1)), tf.one_hot([0, 0], 2)
-    for steps in (2, 4) if precision == "float16" else (4,):
-        config = et.RunConfig(tmp_path, mixed_precision=precision)
-        estimator = et.model_to_estimator(given, config=config)
-        before = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))["loss"]
-        estimator.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), max_steps=steps)
-        metrics = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))
-        assert metrics["global_step"] == steps
-        assert metrics["loss"] < before
+    estimator = et.model_to_estimator(given, config=et.RunConfig(tmp_path, mixed_precision=precision))
+    before = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))["loss"]
+    estimator.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), max_steps=4)
+    metrics = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))
+    assert metrics["global_step"] == 4
+    assert metrics["loss"] < before
     keras_model = build()
     keras_model.run_eagerly = True
     keras_model.load_weights(estimator.latest_checkpoint()).expect_partial()
