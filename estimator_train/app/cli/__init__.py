@@ -70,10 +70,10 @@ class _Commands(click.Group):
             check_former_words([error.option_name], sys.argv)
             raise
         except click.MissingParameter as error:
-            folders = [word for word in sys.argv[2:] if os.path.isdir(word)]
-            if error.param is None or error.param.name != "model_dir" or not folders:
+            if error.ctx is None or error.param is None or error.param.name != "model_dir":
                 raise
-            command = f"{error.ctx.info_name} --model-dir {folders[0]}" if error.ctx else "--model-dir"
+            run = next((word for word in sys.argv[2:] if os.path.isdir(word)), "RUN")
+            command = f"{error.ctx.info_name} --model-dir {run}"
             raise click.ClickException(f"the folder of a run is given by --model-dir: {command}") from error
 
     def shell_complete(self, ctx, incomplete):

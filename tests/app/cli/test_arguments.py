@@ -263,6 +263,7 @@ WRONG = [
     ),
     (["scans"], "scans is no command; to train on that folder, give --data-dir scans"),
     (["evaluate", "run"], "the folder of a run is given by --model-dir: evaluate --model-dir run"),
+    (["evaluate"], "the folder of a run is given by --model-dir: evaluate --model-dir RUN"),
     (
         ["evaluate", "--model-dir", "away"],
         "there is no folder /nowhere; if the run's data has moved, say where with --da",
