@@ -462,7 +462,7 @@ def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monk
             super().__init__(*arguments)
             graphs.append(self.graph)
 
-    monkeypatch.setattr("estimator_train._engine.keras.hook_graph.HookGraph", Noted)
+    monkeypatch.setattr("estimator_train._engine.keras.model_state.HookGraph", Noted)
     estimator = counting_estimator(tmp_path)
     estimator.train(rows(), max_steps=3)
 
