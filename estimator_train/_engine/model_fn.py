@@ -167,7 +167,7 @@ class Run:
 
 
 class Start(NamedTuple):
-    """Where a run begins: an Estimator's config and params, and the prefix of a checkpoint; None for initial values."""
+    """An Estimator's config and params, and the prefix of the checkpoint that a run starts from, if there is one."""
 
     config: RunConfig
     params: Params

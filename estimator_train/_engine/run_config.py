@@ -52,8 +52,8 @@ class _Setting(_Fact[_Value]):
 class RunConfig:
     """The settings of a run. They are read-only; `replace` returns a changed copy.
 
-    The constructor reads TF_CONFIG from the environment. You may add attributes with other names, and subclasses may
-    override the properties.
+    The constructor reads TF_CONFIG from the environment. The defaults are those of tf.estimator.RunConfig. You may add
+    attributes with other names, and subclasses may override the properties.
 
         >>> config = et.RunConfig(model_dir="runs/mine", save_checkpoints_steps=500)
         >>> config.replace(tf_random_seed=1).save_checkpoints_steps

@@ -23,7 +23,7 @@ SMALL = {
     "unet3d": ["--volume", 8, "--filters", 1],
 }
 LENGTH = dict.fromkeys(SMALL, "--epochs") | {"unet3d": "--max-steps"}
-# What stops and resumes a training does not depend on the depth of its networks, which take most of the time.
+# A training stops and resumes alike with shallow networks, and deep ones take most of the time.
 SHALLOW = {
     "segmentation": {"POOLINGS = 4": "POOLINGS = 1"},
     "cats_vs_dogs": {

@@ -39,7 +39,7 @@ def test_a_few_faults_break_no_promise(name, shared, monkeypatch, tmp_path):
     assert rows and not [row for row in rows if row.fault]
 
 
-# What the campaign draws first; among it a shape and an image that claim gigabytes.
+# The campaign draws these first. A shape and an image among them claim gigabytes.
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))

@@ -18,8 +18,8 @@ import tf_keras
 
 _X = np.random.RandomState(0).normal(size=(48, 5)).astype("float32")
 _EMA = {"use_ema": True, "ema_momentum": 0.8}
-# Those that keep more than one slot for each weight, and options that keep something or change gradients. What others
-# keep is in their checkpoints, as tests/_engine/keras/test_adapter.py shows, and is restored in the same way.
+# These keep more than one slot for each weight, or have options that keep values or change gradients. What others keep
+# is in their checkpoints, as tests/_engine/keras/test_adapter.py shows, and is restored in the same way.
 _OPTIONS = {
     "SGD": {"momentum": 0.9, "nesterov": True, "global_clipnorm": 0.5},
     "Adam": {"amsgrad": True, "clipvalue": 0.1, "ema_overwrite_frequency": 2, **_EMA},

@@ -22,7 +22,7 @@ from estimator_train._engine.types import Nest, Strategy
 
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-# What the loops of `Loop._steps` carry: whether they go on, the number of steps or batches done, and the totals.
+# The loops of `Loop._steps` carry whether to go on, the number of steps or batches done, and the totals.
 Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, "_Totals"]
 
 

@@ -1,4 +1,4 @@
-"""What users' exporters take from the old modules `export.export`, `export.export_lib`, `exporter` and `gc`."""
+"""The names that users' exporters import from the old `export.export`, `export.export_lib`, `exporter` and `gc`."""
 
 from __future__ import annotations
 

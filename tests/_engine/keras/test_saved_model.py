@@ -185,7 +185,7 @@ def test_a_keras3_layer_with_a_metric_is_exported(tmp_path):
     np.testing.assert_allclose(served, predicted, atol=1e-6)
 
 
-# Of few blocks, which are those of the whole: one has a custom gradient, the other layers that no other has.
+# Both have few blocks, but all of their kinds of layers: one has a custom gradient, the other layers of its own.
 # `tests.fuzz applications` exports every classifier as it is.
 def efficient_net(**options):
     blocks = [{**block, "repeats": 1} for block in efficientnet.DEFAULT_BLOCKS_ARGS[:2]]
