@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
 from estimator_train._engine.types import Nest
 
@@ -82,6 +83,7 @@ class Arrays:
     drop_remainder: bool
     first: int = 0
 
+    @unconverted
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         shard = range(context.input_pipeline_id, self.num_rows, context.num_input_pipelines)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train.input_fns.changed_batches import ChangedBatches
@@ -86,6 +87,7 @@ class Augmentation:
 
     names: tuple[str, ...]
 
+    @unconverted
     def __call__(self, batch: tuple, seed: tf.Tensor) -> tuple:
         """Returns a batch of the same structure; `seed` is an int64 tensor of shape (2,)."""
         images, *rest = batch

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import taken_by
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.remedies import ArgumentError, Setting
 from estimator_train._engine.types import InputFn, Nest, Strategy
 
@@ -157,6 +158,7 @@ def _drop_incomplete(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset
     return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
 
+@unconverted
 def _share_out(
     dataset: tf.data.Dataset, replicas: int, preprocess: Callable[[Nest], Nest] | None = None
 ) -> tf.data.Dataset:

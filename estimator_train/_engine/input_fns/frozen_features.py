@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
 from estimator_train._engine.types import Nest
 
@@ -99,6 +100,7 @@ class FrozenFeatures:
             seed = self.seed
         return dataclasses.replace(self, first=examples, seed=seed)
 
+    @unconverted
     def batches(
         self, columns: Sequence[np.ndarray], structure: Any, input_context: tf.distribute.InputContext
     ) -> tf.data.Dataset:

@@ -6,6 +6,7 @@ import random
 
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.distribution.replica_input import batch_size as batch_size_of
 from estimator_train._engine.types import Nest
 
@@ -13,6 +14,7 @@ from estimator_train._engine.types import Nest
 _FOR_ZEROS = 2**31 - 1
 
 
+@unconverted
 def number_batches(
     num_examples: int,
     *,
@@ -101,6 +103,7 @@ def share_of_pipeline(examples: int, input_context: tf.distribute.InputContext) 
     return examples // pipelines + (input_context.input_pipeline_id < examples % pipelines)
 
 
+@unconverted
 def without_first(batches: tf.data.Dataset, examples: int) -> tf.data.Dataset:
     """Drops the first `examples` examples of the dataset `batches`, after reading them.
 

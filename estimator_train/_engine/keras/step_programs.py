@@ -159,9 +159,11 @@ class TrainingProgram(StepProgram):
             setting = f"jit_compile on {self.replicas} replicas"
             self._needs_own_step(setting, "train on one replica, or leave out jit_compile")
 
+        train_step = private_tensorflow.with_autograph(model.train_step)
+
         def whole_step(data: Nest, position: tf.Tensor) -> Logs:
             self.draws.begin(position)
-            return model.train_step(data)
+            return train_step(data)
 
         step: Callable[[Nest, tf.Tensor], Logs] = whole_step
         if accumulates or passes_by_xla:
@@ -187,20 +189,22 @@ class TrainingProgram(StepProgram):
     def _step_in_parts(self, passes_by_xla: bool) -> Callable[[Nest, tf.Tensor], Logs]:
         """Returns a step that takes the gradients apart from what uses them, and may compile the former with XLA."""
         adapter, model = self.adapter, self.model
+        converted = [adapter.gradients, adapter.apply_gradients, adapter.metrics]  # they call the user's code
+        own_gradients, apply_gradients, metrics = [private_tensorflow.with_autograph(each) for each in converted]
 
         def gradients(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
             self.draws.begin(position)
-            return adapter.gradients(model, data)
+            return own_gradients(model, data)
 
         gradients_of = _gradients_by_xla(gradients) if passes_by_xla else gradients
 
         def step(data: Nest, position: tf.Tensor) -> Logs:
             found, predictions = gradients_of(data, position)
             if self._accumulated is None:
-                adapter.apply_gradients(model, found)
+                apply_gradients(model, found)
             else:
                 self._accumulated.add(found)
-            return adapter.metrics(model, data, predictions)
+            return metrics(model, data, predictions)
 
         return step
 
@@ -295,8 +299,8 @@ class EvaluationProgram(StepProgram):
         if self._gives_predictions:  # one pass through the model for both
             step = functools.partial(self.adapter.test_and_predict, self.model)
         by_xla = self.model.jit_compile and self.replicas == 1  # tf_keras reduces metrics over replicas in the step
-        self._test_step = _compiled(step, by_xla)
-        self._predict_step = _compiled(self.model.predict_step, by_xla)
+        self._test_step = _of_user(step, by_xla)
+        self._predict_step = _of_user(self.model.predict_step, by_xla)
 
     def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
@@ -327,7 +331,7 @@ class PredictionProgram(StepProgram):
     mode = ModeKeys.PREDICT
 
     def __post_init__(self) -> None:
-        self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
+        self._predict_step = _of_user(self.model.predict_step, self.model.jit_compile)
 
     def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         return EstimatorSpec(self.mode, predictions=hook_graph.model_values, scaffold=scaffold)
@@ -393,8 +397,12 @@ def _gradients_by_xla(gradients: Callable) -> Callable:
     return call
 
 
-def _compiled(step: Callable, jit_compile: bool) -> Callable:
+def _of_user(step: Callable, jit_compile: bool) -> Callable:
     """Returns a step of the model in the form in which Keras runs it, with the user's code converted by AutoGraph."""
+    return _compiled(private_tensorflow.with_autograph(step), jit_compile)
+
+
+def _compiled(step: Callable, jit_compile: bool) -> Callable:
     if jit_compile:
-        return tf.function(step, jit_compile=True, reduce_retracing=True)
-    return private_tensorflow.with_autograph(step)
+        return tf.function(step, jit_compile=True, reduce_retracing=True, autograph=False)
+    return step

@@ -43,6 +43,7 @@ class MappedBatches:
     input_fn: StartsAnywhere
     function: Callable[..., Any]
 
+    @tf.autograph.experimental.do_not_convert  # see unconverted in _engine/
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         batches = self.input_fn(input_context)
         return batches.map(self.function, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
@@ -73,6 +74,7 @@ class ExampleBatches:
     num_examples: int | None = None  # None: the dataset's cardinality
     first: int = 0  # examples to skip at the beginning, over all epochs and input pipelines
 
+    @tf.autograph.experimental.do_not_convert  # see unconverted in _engine/
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train.input_fns.images.bounds import MAX_PIXELS, NO_SIZE, assert_decodable
 from estimator_train.input_fns.images.orientation import orientation_of, turned
 from estimator_train.input_fns.images.pillow import decode_with_pillow
@@ -33,6 +34,7 @@ _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and
 _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
 
 
+@unconverted
 def decode_image(
     encoded: tf.Tensor,
     image_size: tuple[int, int],
@@ -102,6 +104,7 @@ def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> 
     return decode
 
 
+@unconverted
 def decode_files(paths: tf.Tensor, image_size: tuple[int, int], **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes files like `decoded`; returns the images that can be decoded, in order, and their indices in `paths`."""
     images, places = decode_own_channels(paths, image_size, **how)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.host import host_memory
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
@@ -229,10 +230,12 @@ class ImageFiles:
 
     preprocess = staticmethod(to_rgb_on_device)
 
+    @unconverted
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         batches = self._batches(input_context)
         return self._prefetched(batches.map(lambda images, *labels: (to_rgb(images), *labels), tf.data.AUTOTUNE))
 
+    @unconverted
     def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Returns the same batches as `__call__`, except that all-grayscale batches have one channel."""
         return self._prefetched(self._batches(input_context))
