@@ -7,6 +7,7 @@ called, and never for local paths.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fnmatch
 import functools
 import os
@@ -26,7 +27,9 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 def as_path(*parts: str | os.PathLike[str]) -> Path | RemotePath:
     """Returns the joined `parts` as a `Path`, or as a `RemotePath` if the first is remote."""
-    return RemotePath(*parts) if is_remote(parts[0]) else Path(*parts)
+    if is_remote(parts[0]):
+        return RemotePath(os.path.join(*parts).rstrip("/"))
+    return Path(*parts)
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -74,64 +77,48 @@ def file_finder() -> Callable[[str], bool]:
 
 # `etils.epath` does not fit: it lacks ram:// and hdfs:// and answers them with a KeyError, raises TensorFlow's errors
 # instead of OSError, and does not load tensorflow-io for the schemes that TensorFlow itself lacks, such as s3://.
+@dataclasses.dataclass(frozen=True, order=True)
 class RemotePath:
     """The part of pathlib's interface that this package uses, on a file system of `tf.io.gfile`.
 
     Methods raise OSError like those of pathlib, and ValueError if TensorFlow does not have the file system.
     """
 
-    def __init__(self, *parts: str | os.PathLike[str]) -> None:
-        self._path = os.path.join(*parts).rstrip("/")
+    path: str
 
     def __fspath__(self) -> str:
-        return self._path
+        return self.path
 
     __str__ = __fspath__
 
-    def __repr__(self) -> str:
-        return f"RemotePath({self._path!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemotePath) and self._path == other.path
-
-    def __hash__(self) -> int:
-        return hash(self._path)
-
-    def __lt__(self, other: RemotePath) -> bool:
-        return self._path < other.path
-
     def __truediv__(self, name: str) -> RemotePath:
-        return RemotePath(self._path, name)
+        return RemotePath(os.path.join(self.path, name))
 
     @property
     def name(self) -> str:
-        return os.path.basename(self._path)
-
-    @property
-    def path(self) -> str:
-        return self._path
+        return os.path.basename(self.path)
 
     @property
     def parent(self) -> RemotePath:
-        return RemotePath(os.path.dirname(self._path))
+        return RemotePath(os.path.dirname(self.path))
 
     def resolve(self) -> RemotePath:
         return self
 
     def exists(self) -> bool:
         with self._gfile() as gfile:
-            return gfile.exists(self._path)
+            return gfile.exists(self.path)
 
     def is_dir(self) -> bool:
         with self._gfile() as gfile:
-            return gfile.isdir(self._path)
+            return gfile.isdir(self.path)
 
     def is_file(self) -> bool:
         return self.exists() and not self.is_dir()
 
     def iterdir(self) -> Iterator[RemotePath]:
         with self._gfile() as gfile:
-            names = gfile.listdir(self._path)  # object stores append a / to directories
+            names = gfile.listdir(self.path)  # object stores append a / to directories
         return (self / name.rstrip("/") for name in names if name.rstrip("/"))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
@@ -143,12 +130,12 @@ class RemotePath:
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
         """Creates the directory and its parents; object stores have no directories and accept files without them."""
         with self._gfile() as gfile:
-            gfile.makedirs(self._path)
+            gfile.makedirs(self.path)
 
     @contextlib.contextmanager
     def open(self, mode: str) -> Iterator[IO[bytes]]:
         """Opens the file for reading bytes; use `files.write_whole` for writing."""
-        with self._gfile() as gfile, gfile.GFile(self._path, mode) as file:
+        with self._gfile() as gfile, gfile.GFile(self.path, mode) as file:
             yield file
 
     def read_bytes(self) -> bytes:
@@ -163,13 +150,13 @@ class RemotePath:
         """Yields tf.io.gfile and converts its errors to those of pathlib."""
         import tensorflow as tf  # not for local paths
 
-        _check_scheme(self._path.partition("://")[0], tf.io.gfile.get_registered_schemes())
+        _check_scheme(self.path.partition("://")[0], tf.io.gfile.get_registered_schemes())
         try:
             yield tf.io.gfile
         except tf.errors.NotFoundError as error:
-            raise FileNotFoundError(f"there is no {self._path}") from error
+            raise FileNotFoundError(f"there is no {self.path}") from error
         except tf.errors.OpError as error:
-            raise OSError(f"{self._path}: {' '.join(error.message.split())}") from error
+            raise OSError(f"{self.path}: {' '.join(error.message.split())}") from error
 
 
 def _check_scheme(scheme: str, known: Iterable[str]) -> None:
