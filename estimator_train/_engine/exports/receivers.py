@@ -14,9 +14,10 @@ from estimator_train._engine.types import Nest
 v1 = tf.compat.v1
 
 
-class ServingInputReceiver(
-    collections.namedtuple("ServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"])
-):
+_Served = collections.namedtuple("_Served", ["features", "receiver_tensors", "receiver_tensors_alternatives"])
+
+
+class ServingInputReceiver(_Served):
     """The return value of a `serving_input_receiver_fn` for a model that takes a dict of features.
 
         >>> def serving_input_receiver_fn():
@@ -58,11 +59,7 @@ class ServingInputReceiver(
         )
 
 
-class TensorServingInputReceiver(
-    collections.namedtuple(
-        "TensorServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"]
-    )
-):
+class TensorServingInputReceiver(_Served):
     """Like `ServingInputReceiver`, but for a model whose features are a single tensor, not a dict.
 
         >>> x = tf.ones([1, 2])
