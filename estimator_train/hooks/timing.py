@@ -195,10 +195,10 @@ def _sessions_in(path: str) -> list[dict[str, Any]]:
     try:
         with tf.io.gfile.GFile(path) as file:
             timing = json.load(file)
-        sessions = timing.get("sessions", [timing])  # earlier versions kept only the last one
+        sessions = timing["sessions"]
         if not all(isinstance(session, dict) for session in sessions):
             raise ValueError("its sessions are not JSON objects")
-    except (tf.errors.OpError, ValueError, AttributeError, TypeError, RecursionError) as error:
+    except (tf.errors.OpError, ValueError, KeyError, TypeError, RecursionError) as error:
         log.warning("Cannot read %s, so earlier sessions are left out: %s", path, error)
         return []
     return sessions

@@ -104,7 +104,7 @@ class CompletionMarkers:
                 outcome, _, end_time = file.read().partition(" ")
         except tf.errors.NotFoundError:
             return None, 0.0
-        return outcome, float(end_time or 0)  # earlier versions wrote no time
+        return outcome, float(end_time)
 
 
 def _training_markers(cluster_spec: tf.train.ClusterSpec) -> set[str]:

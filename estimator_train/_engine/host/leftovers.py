@@ -22,7 +22,7 @@ _UNFINISHED = re.compile(
 )
 _DATA_FILE = re.compile(rf"({_CHECKPOINT})\.{_DATA}")
 _EXPORT = re.compile(r"temp-\d{10}(?:-(\w+-\d+))?")
-_UNKNOWN = "elsewhere-0"  # stands for the process if an earlier version did not record it
+_UNKNOWN = "elsewhere-0"  # stands for the process of an export of tf.estimator, which does not record it
 
 
 def remove(model_dir: str) -> None:

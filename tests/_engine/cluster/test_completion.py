@@ -101,13 +101,6 @@ def test_a_chief_that_ends_in_the_second_in_which_a_task_starts_has_ended(marker
     assert not markers_of("worker", 1).chief_done()
 
 
-@pytest.mark.parametrize("content", ["done", ""])
-def test_a_marker_of_an_older_version_or_an_empty_one_is_an_earlier_runs(content, markers_of, tmp_path):
-    (tmp_path / "ended").mkdir()
-    (tmp_path / "ended" / "chief").write_text(content)
-    assert not markers_of("worker").chief_done()
-
-
 def test_a_lone_training_process_writes_a_marker_only_in_a_cluster(config_of, monkeypatch, tmp_path):
     with marking_completion(config_of("chief", cluster={"chief": ["127.0.0.1:1"]})):
         pass
