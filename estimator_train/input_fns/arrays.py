@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.autograph import unconverted
-from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.input_fns.order import number_batches, rows_of, share_of_pipeline
 from estimator_train._engine.types import Nest
 
 _BLOCK_BYTES = 2**20
@@ -118,13 +118,7 @@ class Arrays:
         return rows // self.batch_size if self.drop_remainder else -(-rows // self.batch_size)
 
     def _rows(self, indices: tf.Tensor) -> Nest:
-        columns = tf.nest.flatten(self.data)
-        # numpy gathers the rows because tf.gather would turn the arrays into constants of the graph.
-        dtypes = [tf.as_dtype(column.dtype) for column in columns]
-        batch = tf.numpy_function(lambda i: [np.take(column, i, axis=0) for column in columns], [indices], dtypes)
-        for tensor, column in zip(batch, columns, strict=True):
-            tensor.set_shape((*indices.shape, *column.shape[1:]))
-        batch = tf.nest.pack_sequence_as(self.data, batch)
+        batch = rows_of(tf.nest.flatten(self.data), self.data, indices)
         if set(batch) == {"x"} and not isinstance(batch["x"], tuple):
             return batch["x"]
         return tuple(batch[name] for name in ("x", "y", "sample_weight") if name in batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -11,8 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.autograph import unconverted
-from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
-from estimator_train._engine.types import Nest
+from estimator_train._engine.input_fns.order import number_batches, rows_of, share_of_pipeline
 
 _DTYPES = ("float32", "float16")
 
@@ -105,16 +105,6 @@ class FrozenFeatures:
         self, columns: Sequence[np.ndarray], structure: Any, input_context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
         """Returns a dataset over `columns`, which are arrays of (examples, ...) for the leaves of `structure`."""
-
-        def rows(indices: tf.Tensor) -> Nest:
-            # numpy gathers the rows because tf.gather would turn the columns into constants of the graph. Unlike
-            # column[i], np.take releases the GIL while it copies.
-            batch = tf.numpy_function(lambda i: [np.take(column, i, axis=0) for column in columns], [indices], dtypes)
-            for tensor, column in zip(batch, columns, strict=True):
-                tensor.set_shape((None, *column.shape[1:]))
-            return tf.nest.pack_sequence_as(structure, batch)
-
-        dtypes = [tf.as_dtype(column.dtype) for column in columns]
         batches = number_batches(
             len(columns[0]),
             batch_size=self.batch_size,
@@ -123,4 +113,5 @@ class FrozenFeatures:
             seed=self.seed,
             start=share_of_pipeline(self.first, input_context),
         )
-        return batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+        take = functools.partial(rows_of, columns, structure)
+        return batches.map(take, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
