@@ -381,7 +381,6 @@ def _check_types(estimator: object, train_spec: object, specs: list[EvalSpec]) -
 
 
 def _checked_exporters(exporters: Exporter | Iterable[Exporter] | None) -> tuple[Exporter, ...]:
-    """Returns `exporters`, which may be one, an iterable or None, as a tuple."""
     if exporters is None:
         return ()
     given = tuple(exporters) if isinstance(exporters, Iterable) else (exporters,)

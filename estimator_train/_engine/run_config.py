@@ -207,8 +207,7 @@ class RunConfig:
 
         Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.
 
-        Raises:
-          ValueError: If a name is not a constructor argument, or the constructor would reject a value.
+        Raises ValueError if a name is not a constructor argument, or the constructor would reject a value.
         """
         for name in changes:
             if name not in _SETTINGS:
@@ -236,7 +235,6 @@ class RunConfig:
         return f"{type(self).__name__}({', '.join(f'{name}={_short(getattr(self, name))}' for name in shown)})"
 
     def _normalize_and_check(self) -> None:
-        """Normalizes the given arguments to the settings' final values, and checks them."""
         settings = {name: vars(self)[f"_{name}"] for name in _SETTINGS}
         settings |= {name: int(value) for name, value in settings.items() if isinstance(value, np.integer)}
         if settings["model_dir"] is not None:

@@ -140,7 +140,6 @@ class Head(abc.ABC):
         return EstimatorSpec(mode, predictions, loss, step)
 
     def _serving_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
-        """Returns a dict of signature names to `ExportOutput`s."""
         outputs = self._export_outputs(predictions) | {"predict": PredictOutput(predictions)}
         return {DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
 

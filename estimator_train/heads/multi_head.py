@@ -141,7 +141,6 @@ class MultiHead(Head):
         return key  # as in tf.estimator: the sums of all heads are the model's
 
     def _by_head(self, labels: Any, logits: tf.Tensor | dict[str, tf.Tensor]) -> Iterator[tuple[Head, Any, tf.Tensor]]:
-        """Returns an iterator of (head, its labels, its logits)."""
         if not isinstance(labels, dict):
             raise ValueError(f"labels must be a dict. Given: {labels}")
         return zip(self._heads, self._per_head(labels, "labels"), self._split(logits), strict=True)

@@ -28,8 +28,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
       steps_per_epoch: global steps per epoch, from which the value `epoch` is computed; None leaves it out.
       first_step: global step from which epochs and logs count; see `CallbacksHook`.
 
-    Raises:
-      ValueError: `every_n_steps` is not positive. When training begins: the Estimator has a model_fn.
+    Raises ValueError if `every_n_steps` is not positive, and when training begins, if the Estimator has a model_fn.
     """
 
     takes_each_step = True

@@ -49,9 +49,8 @@ def arrays(
 
     The input_fn takes an optional `tf.distribute.InputContext` and gives each input pipeline its shard of the rows.
 
-    Raises:
-      ValueError: the arrays are empty or differ in length, `sample_weight` is given without `y`, or `batch_size` is not
-        positive.
+    Raises ValueError if the arrays are empty or differ in length, `sample_weight` is given without `y`, or `batch_size`
+    is not positive.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")

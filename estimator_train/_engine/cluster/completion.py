@@ -108,7 +108,6 @@ class CompletionMarkers:
 
 
 def _training_markers(cluster_spec: tf.train.ClusterSpec) -> set[str]:
-    """Returns the names of the markers of all training tasks."""
     jobs = [job for job in cluster_spec.jobs if job not in (TaskType.PS, TaskType.EVALUATOR)]
     has_chief_job = {TaskType.CHIEF: True, TaskType.MASTER: True, TaskType.WORKER: len(jobs) == 1}
     return {

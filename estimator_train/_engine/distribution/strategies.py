@@ -30,8 +30,7 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
       all_reduce: how to sum gradients: "nccl", "hierarchical" (only an even number), "one_device", or None for
         TensorFlow's choice, NCCL.
 
-    Raises:
-      ValueError: fewer GPUs are visible, or `all_reduce` does not work for `count` GPUs.
+    Raises ValueError if fewer GPUs are visible, or `all_reduce` does not work for `count` GPUs.
     """
     return _mirrored(show_gpus(count), all_reduce)
 
@@ -116,8 +115,7 @@ def multi_worker(
       all_reduce: how to sum gradients: "nccl", "ring" (messages over gRPC), or None for NCCL on GPUs and a ring on
         CPUs. TensorFlow's own constructor takes the ring on GPUs, too.
 
-    Raises:
-      ValueError: TF_CONFIG is invalid, this task cannot listen at its address, it has fewer GPUs, or none for NCCL.
+    Raises ValueError if TF_CONFIG is invalid, or this task cannot listen at its address, or has too few GPUs.
     """
     launchers.set_tf_config()
     task = ClusterTask.from_tf_config(read_tf_config(), synchronous=True)

@@ -32,8 +32,7 @@ class PredictOutput(ExportOutput):
       outputs: dict of names to tensors; a single tensor becomes `{"output": tensor}`. A name is a str, or a tuple of
         str, which is joined with "/".
 
-    Raises:
-      ValueError: If a key has the wrong type or a value is not a tensor.
+    Raises ValueError if a key has the wrong type or a value is not a tensor.
     """
 
     def __init__(self, outputs: tf.Tensor | dict[Any, tf.Tensor]) -> None:
@@ -53,8 +52,7 @@ class ClassificationOutput(ExportOutput):
       scores: float tensor [batch, classes]; in the order of the class ids if there are no `classes`.
       classes: string tensor [batch, classes] of labels; best first if there are no `scores`.
 
-    Raises:
-      ValueError: If neither is given, or one is not a tensor of the right dtype.
+    Raises ValueError if neither is given, or one is not a tensor of the right dtype.
     """
 
     def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
@@ -77,8 +75,7 @@ class RegressionOutput(ExportOutput):
 
         >>> output = et.export.RegressionOutput(tf.constant([[1.5]]))
 
-    Raises:
-      ValueError: If `value` is not a float tensor.
+    Raises ValueError if `value` is not a float tensor.
     """
 
     def __init__(self, value: tf.Tensor) -> None:
@@ -132,8 +129,7 @@ class EvalOutput(_SupervisedOutput):
       metrics: dict of names to (value, update op) pairs or Keras metrics, exported as `metrics/<name>/value` and
         `metrics/<name>/update_op`; a single pair is exported as `metrics/value` and `metrics/update_op`.
 
-    Raises:
-      ValueError: If a key is neither a str nor a tuple of str, or a value is not a tensor.
+    Raises ValueError if a key is neither a str nor a tuple of str, or a value is not a tensor.
     """
 
     mode = "eval"

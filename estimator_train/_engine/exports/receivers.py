@@ -33,8 +33,7 @@ class ServingInputReceiver(_Served):
       receiver_tensors_alternatives: dict of names to alternative `receiver_tensors`, which are fed at other points of
         the graph. Each adds signatures called `<name>:<signature>`.
 
-    Raises:
-      ValueError: If a value is not a tensor, a key has the wrong type, or the alternatives are not a dict.
+    Raises ValueError if a value is not a tensor, a key has the wrong type, or the alternatives are not a dict.
     """
 
     __slots__ = ()
@@ -93,8 +92,7 @@ class SupervisedInputReceiver(
         >>> x, y = tf.ones([1, 2]), tf.ones([1])
         >>> receiver = et.export.SupervisedInputReceiver({"x": x}, y, receiver_tensors={"x": x, "y": y})
 
-    Raises:
-      ValueError: If a value is not a tensor or a key has the wrong type.
+    Raises ValueError if a value is not a tensor or a key has the wrong type.
     """
 
     __slots__ = ()
@@ -174,8 +172,7 @@ def build_raw_supervised_input_receiver_fn(
       labels: a tensor, fed as the input `label`, or a dict of str to tensors.
       default_batch_size: a fixed batch size; None allows any.
 
-    Raises:
-      ValueError: If a feature and a label have the same name.
+    Raises ValueError if a feature and a label have the same name.
     """
     shared = set(as_dict(features, "input")) & set(as_dict(labels, "label"))
     if shared:

@@ -59,7 +59,6 @@ def _abandoned_in(*directories: str) -> list[str]:
 
 
 def _is_abandoned(directory: str, name: str) -> bool:
-    """Returns whether `name` in `directory` is an unfinished file or export whose process is gone."""
     process = files.owner_of_unfinished(name)
     if export := _EXPORT.fullmatch(name):
         process = export[1] or _UNKNOWN
