@@ -52,19 +52,24 @@ def run_task(
         _evaluate_until_done(config, evaluate, start_delay_secs, markers)
         markers.check_chief()
         return
-    if synchronous.spans_workers(config.train_distribute):  # the strategy has started its own server
-        markers.clear()
-        _train(config, train, [], markers)
-        return
-    server = _start_server(config)  # it listens as long as the variable lives
-    if config.task_type == TaskType.PS:
-        _serve_until_done(markers)
-        del server
-        markers.check_chief()
-        return
+    is_synchronous = synchronous.spans_workers(config.train_distribute)
+    hooks: list[SessionRunHook] = []
+    if not is_synchronous:  # otherwise, the strategy has started its own server
+        server = _start_server(config)  # it listens as long as the variable lives
+        if config.task_type == TaskType.PS:
+            _serve_until_done(markers)
+            del server
+            markers.check_chief()
+            return
+        if not config.is_chief:
+            hooks.append(_StopWithChief(markers))
     markers.clear()
-    _delay_worker(config)
-    _train(config, train, [] if config.is_chief else [_StopWithChief(markers)], markers)
+    if not is_synchronous:
+        _delay_worker(config)
+    with markers.mark_on_exit():
+        train(hooks)
+        if not config.is_chief:
+            markers.check_chief()
 
 
 def _start_server(config: RunConfig) -> tf.compat.v1.train.Server:
@@ -111,18 +116,6 @@ def _delay_worker(config: RunConfig) -> None:
     delay = min(longest, (config.task_id + 1) * _WORKER_DELAY_SECS)
     log.info("Waiting %d secs before starting training.", delay)
     time.sleep(delay)
-
-
-def _train(
-    config: RunConfig,
-    train: Callable[[list[SessionRunHook]], None],
-    hooks: list[SessionRunHook],
-    markers: CompletionMarkers,
-) -> None:
-    with markers.mark_on_exit():
-        train(hooks)
-        if not config.is_chief:
-            markers.check_chief()
 
 
 class _StopWithChief(SessionRunHook):
