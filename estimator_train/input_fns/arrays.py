@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.autograph import unconverted
-from estimator_train._engine.input_fns.order import number_batches, rows_of, share_of_pipeline
+from estimator_train._engine.host.array_store import rows_of
+from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
 from estimator_train._engine.types import Nest
 
 _BLOCK_BYTES = 2**20

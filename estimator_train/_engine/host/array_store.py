@@ -1,4 +1,4 @@
-"""Arrays that grow by rows, in memory or at the end of a file, and the room that is left for them."""
+"""Arrays that grow by rows, in memory or at the end of a file, their rows in a dataset, and the room left for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_train._engine.host.free_memory import free_memory
 from estimator_train._engine.host.host_memory import lazy_zeros
+from estimator_train._engine.types import Nest
 
 
 class Column:
@@ -55,6 +56,19 @@ class Column:
         if self._path is None or not self.rows:
             return self._memory[: self.rows]
         return np.memmap(self._path, self.dtype, "r", shape=(self.rows, *self.shape))
+
+
+def rows_of(columns: Sequence[np.ndarray], structure: Nest, numbers: tf.Tensor) -> Nest:
+    """Returns the rows with these numbers of arrays, one for each leaf of `structure`, in its form.
+
+    numpy gathers them: tf.gather would turn the arrays into constants of the graph. Unlike column[numbers], np.take
+    releases the GIL while it copies.
+    """
+    dtypes = [tf.as_dtype(column.dtype) for column in columns]
+    rows = tf.numpy_function(lambda places: [np.take(column, places, axis=0) for column in columns], [numbers], dtypes)
+    for tensor, column in zip(rows, columns, strict=True):
+        tensor.set_shape((*numbers.shape, *column.shape[1:]))
+    return tf.nest.pack_sequence_as(structure, rows)
 
 
 def bytes_of(array: np.ndarray) -> bytes:

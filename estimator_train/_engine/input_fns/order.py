@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.autograph import unconverted
@@ -66,19 +64,6 @@ def _shuffled_numbers(numbers: tf.Tensor, epochs: tf.Tensor, num_examples: int, 
     # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
     seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
     return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)
-
-
-def rows_of(columns: Sequence[np.ndarray], structure: Nest, numbers: tf.Tensor) -> Nest:
-    """Returns the rows with these numbers of arrays, one for each leaf of `structure`, in its form.
-
-    numpy gathers them: tf.gather would turn the arrays into constants of the graph. Unlike column[numbers], np.take
-    releases the GIL while it copies.
-    """
-    dtypes = [tf.as_dtype(column.dtype) for column in columns]
-    rows = tf.numpy_function(lambda places: [np.take(column, places, axis=0) for column in columns], [numbers], dtypes)
-    for tensor, column in zip(rows, columns, strict=True):
-        tensor.set_shape((*numbers.shape, *column.shape[1:]))
-    return tf.nest.pack_sequence_as(structure, rows)
 
 
 def shuffled(
