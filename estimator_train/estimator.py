@@ -343,9 +343,7 @@ class Estimator:
         Args:
           input_fn: as for `train`; labels are dropped.
           predict_keys: the prediction key to return, or a list of them; None means all.
-          hooks: list of `SessionRunHook`.
-          checkpoint_path: path prefix of the checkpoint; None means the newest. If there is none, the initial weights
-            are used.
+          hooks, checkpoint_path: as for `evaluate`.
           yield_single_examples: whether to yield one dict per example rather than one per batch.
 
         Yields:
@@ -383,9 +381,8 @@ class Estimator:
         preprocessing that an input_fn or a serving_input_receiver_fn would do.
 
         Args:
-          predict_keys: the prediction key to return, or a list of them; None means all.
-          checkpoint_path: path prefix of the checkpoint; None means the newest, even if a `BestCheckpointExporter`
-            keeps a better one. If there is none, the initial weights are used.
+          predict_keys, checkpoint_path: as for `predict`; the newest checkpoint is loaded even if a
+            `BestCheckpointExporter` keeps a better one.
 
         Returns:
           A `Predictor`, which is called with a batch of features. It never reloads a checkpoint; one that does not fit

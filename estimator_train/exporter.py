@@ -139,10 +139,7 @@ class FinalExporter(_SavedModelExporter):
         >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
         >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.FinalExporter("final", receiver_fn))
 
-    See `Estimator.export_saved_model` for the other arguments.
-
-    Args:
-      name: name of the exporter and its directory.
+    `name` is that of the exporter and its directory. The other arguments are those of `Estimator.export_saved_model`.
     """
 
     def __init__(

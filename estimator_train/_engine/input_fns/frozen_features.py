@@ -40,10 +40,7 @@ def frozen_features(
     Args:
       examples: an input_fn that returns each example once, in a fixed order: one epoch, neither shuffled nor augmented.
         The frozen layers run on batches of its size.
-      batch_size: examples per batch on each replica; only the very last batch may be short.
-      num_epochs: passes over the examples; None repeats forever.
-      shuffle: whether to shuffle as `image_files` does. The same seed gives the same order.
-      seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
+      batch_size, num_epochs, shuffle, seed: as for `image_files`; the same seed gives the same order.
       cache: "memory", or a local directory. Later runs reuse the directory as long as the frozen layers, their weights,
         `dtype` and the examples are the same, and continue an interrupted fill; other processes wait for it. To find
         out whether the examples are the same, each process reads them once and compares their SHA-256, or what a method
