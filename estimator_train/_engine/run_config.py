@@ -16,6 +16,7 @@ from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.distribution.strategies import let_memory_grow
 from estimator_train._engine.host.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+from estimator_train._engine.types import Strategy
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
 _Value = TypeVar("_Value")
@@ -385,9 +386,7 @@ def _checkpoint_interval(steps: int | None, secs: float | None) -> tuple[int | N
     return steps, secs
 
 
-def _only_strategy(
-    name: str, given: tf.distribute.Strategy | None, experimental_distribute: object
-) -> tf.distribute.Strategy | None:
+def _only_strategy(name: str, given: Strategy | None, experimental_distribute: object) -> Strategy | None:
     experimental = getattr(experimental_distribute, name)
     if given is not None and experimental is not None:
         raise ValueError(f"{name} is {given!r}, but experimental_distribute has {experimental!r}; give one.")

@@ -36,7 +36,7 @@ class PredictOutput(ExportOutput):
     """
 
     def __init__(self, outputs: tf.Tensor | dict[Any, tf.Tensor]) -> None:
-        self.outputs = _output_dict(outputs, "output", label="Prediction")
+        self.outputs = _output_dict(outputs, "output", "Prediction")
 
     def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         return v1.saved_model.predict_signature_def(receiver_tensors, self.outputs)
@@ -157,10 +157,7 @@ def _output_key(key: Any, label: str) -> str:
     return key
 
 
-def _output_dict(
-    outputs: tf.Tensor | dict[Any, tf.Tensor], default_key: str, label: str | None = None
-) -> dict[str, tf.Tensor]:
-    label = label or default_key
+def _output_dict(outputs: tf.Tensor | dict[Any, tf.Tensor], default_key: str, label: str) -> dict[str, tf.Tensor]:
     outputs = {_output_key(key, label): value for key, value in as_dict(outputs, default_key).items()}
     for value in outputs.values():
         if not isinstance(value, tf.Tensor):
@@ -175,7 +172,7 @@ def _prefixed(outputs: dict[str, Any], prefix: str) -> dict[str, Any]:
 def _supervised_dict(outputs: tf.Tensor | dict[Any, tf.Tensor] | None, kind: str) -> dict[str, tf.Tensor] | None:
     if outputs is None:
         return None
-    return _prefixed(_output_dict(outputs, kind), kind)
+    return _prefixed(_output_dict(outputs, kind, kind), kind)
 
 
 def _metric_dict(metrics: Any) -> dict[str, tf.Tensor] | None:

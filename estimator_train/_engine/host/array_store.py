@@ -14,15 +14,14 @@ import tensorflow as tf
 
 from estimator_train._engine.host.free_memory import free_memory
 from estimator_train._engine.host.host_memory import lazy_zeros
+from estimator_train._engine.host.paths import StrPath
 from estimator_train._engine.types import Nest
 
 
 class Column:
     """Rows of one shape and dtype, in a file that has `rows` of them already, or in memory if its path is None."""
 
-    def __init__(
-        self, shape: tuple[int, ...], dtype: Any, path: str | os.PathLike[str] | None = None, rows: int = 0
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, path: StrPath | None = None, rows: int = 0) -> None:
         self.shape, self.dtype, self.rows = shape, np.dtype(dtype), rows
         self._path = path
         self._memory = np.empty((0, *shape), dtype)  # with room for more rows
@@ -78,12 +77,12 @@ def bytes_of(array: np.ndarray) -> bytes:
     return array.tobytes()
 
 
-def free_bytes(directory: str | os.PathLike[str] | None) -> float:
+def free_bytes(directory: StrPath | None) -> float:
     """Returns the bytes that are free on the disk of a directory, or in memory if it is None."""
     return free_memory() if directory is None else shutil.disk_usage(directory).free
 
 
-def read_manifest(path: str | os.PathLike[str], parse: Callable[[dict], Any], consequence: str) -> Any:
+def read_manifest(path: StrPath, parse: Callable[[dict], Any], consequence: str) -> Any:
     """Returns `parse` of the JSON object in a file; None if there is no file, or (with a warning) if it is damaged."""
     try:
         with open(path) as file:

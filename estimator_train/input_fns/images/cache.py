@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import filelock
 import numpy as np
@@ -26,12 +26,13 @@ from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.host_memory import aligned_empty
 from estimator_train._engine.remedies import RemediedError, Setting
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train.input_fns.images.decoding import decoded, numbered
+from estimator_train.input_fns.images.decoding import ImageSize, decoded, numbered
 from estimator_train.input_fns.images.faults import fault_of_file
 
 _FORMAT = 1  # version of the file format in a cache directory
 
-Images = Iterator[tuple[np.ndarray, int]]  # each with its index into the paths
+Images: TypeAlias = Iterator[tuple[np.ndarray, int]]  # each with its index into the paths
+ReadImages: TypeAlias = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]  # indices to images and their indices
 
 
 class DamagedImageError(RemediedError, tf.errors.InvalidArgumentError):
@@ -48,13 +49,13 @@ class DamagedImageError(RemediedError, tf.errors.InvalidArgumentError):
 def open_cache(
     cache: str | os.PathLike[str],
     paths: Sequence[str],
-    image_size: tuple[int, int],
+    image_size: ImageSize,
     *,
     fast: bool,
     skip: bool,
     resize: str = "squash",
     orient: bool = True,
-) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+) -> ReadImages:
     """Fills the cache and returns a function that reads from it.
 
     The function maps indices into `paths` to the value that `decode_own_channels` returns for these files. Images are
@@ -79,7 +80,7 @@ def open_cache(
     return _reader(column.array(), channels, image_size)
 
 
-def _images(paths: Sequence[str], image_size: tuple[int, int], skip: bool, **how: Any) -> Images:
+def _images(paths: Sequence[str], image_size: ImageSize, skip: bool, **how: Any) -> Images:
     """Yields (image, index into `paths`) for each image that can be decoded."""
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
     images = decoded(numbered(files), image_size, **how).prefetch(tf.data.AUTOTUNE)
@@ -100,7 +101,7 @@ def _check_decoded(left_out: Sequence[str], skip: bool) -> None:
 
 
 def _open_directory(
-    directory: Path, images: Images, paths: Sequence[str], image_size: tuple[int, int], key: str
+    directory: Path, images: Images, paths: Sequence[str], image_size: ImageSize, key: str
 ) -> tuple[Column, np.ndarray]:
     """Returns a column of the images' channels, and an array of each image's number of channels."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -137,7 +138,7 @@ def _can_decode_any(paths: list[str]) -> bool:
     return bool(paths) and any(True for _ in iterate(decoded(numbered(files), (1, 1)).take(1)))
 
 
-def _fill_file(data: Path, images: Images, number: int, image_size: tuple[int, int]) -> np.ndarray:
+def _fill_file(data: Path, images: Images, number: int, image_size: ImageSize) -> np.ndarray:
     data.write_bytes(b"")  # a process that was killed may have left a part
     try:
         column = Column((image_size[0] * image_size[1],), np.float32, data)
@@ -147,9 +148,7 @@ def _fill_file(data: Path, images: Images, number: int, image_size: tuple[int, i
         raise
 
 
-def _fill(
-    column: Column, images: Images, number: int, image_size: tuple[int, int], directory: Path | None
-) -> np.ndarray:
+def _fill(column: Column, images: Images, number: int, image_size: ImageSize, directory: Path | None) -> np.ndarray:
     """Appends the channels of the images to the column; returns an array of each image's number of channels."""
     free = free_bytes(directory)
     _check_room(directory, free, number, image_size)
@@ -163,7 +162,7 @@ def _fill(
     return channels
 
 
-def key_of_files(paths: Sequence[str], image_size: tuple[int, int], *how: bool | str) -> str:
+def key_of_files(paths: Sequence[str], image_size: ImageSize, *how: bool | str) -> str:
     """Returns a hex digest of the files' current state and of the settings that the decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, *how]).encode())
     for path in paths:
@@ -172,9 +171,7 @@ def key_of_files(paths: Sequence[str], image_size: tuple[int, int], *how: bool |
     return key.hexdigest()[:16]
 
 
-def _check_room(
-    directory: Path | None, free: float, number: int, image_size: tuple[int, int], channels: int = 1
-) -> None:
+def _check_room(directory: Path | None, free: float, number: int, image_size: ImageSize, channels: int = 1) -> None:
     needed = number * image_size[0] * image_size[1] * channels * 4
     if needed > free:
         height, width = image_size
@@ -185,9 +182,7 @@ def _check_room(
         raise OSError(f"{takes}, but the disk of {directory} {has}")
 
 
-def _reader(
-    planes: np.ndarray, channels: np.ndarray, image_size: tuple[int, int]
-) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+def _reader(planes: np.ndarray, channels: np.ndarray, image_size: ImageSize) -> ReadImages:
     starts = np.cumsum(channels, dtype=np.int64) - channels
     all_rgb = bool(np.isin(channels, (0, 3)).all())
 

@@ -17,7 +17,7 @@ import functools
 import math
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +28,8 @@ from estimator_train.input_fns.images.orientation import orientation_of, turned
 from estimator_train.input_fns.images.pillow import decode_with_pillow
 from estimator_train.input_fns.images.serving import decode_for_serving
 
+ImageSize: TypeAlias = tuple[int, int]  # (height, width) in pixels
+
 RESIZES = ("squash", "crop", "pad")
 
 _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and height follow
@@ -37,7 +39,7 @@ _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
 @unconverted
 def decode_image(
     encoded: tf.Tensor,
-    image_size: tuple[int, int],
+    image_size: ImageSize,
     *,
     resize: str = "squash",
     orient: bool = True,
@@ -51,7 +53,7 @@ def decode_image(
 
 
 def decode_pixels(
-    encoded: tf.Tensor, *, at_least: tuple[int, int] | None = None, orient: bool = True, serving: bool = False
+    encoded: tf.Tensor, *, at_least: ImageSize | None = None, orient: bool = True, serving: bool = False
 ) -> tf.Tensor:
     """Decodes an image without resizing: uint8 of (height, width, 1 or 3).
 
@@ -78,7 +80,7 @@ def decode_pixels(
 
 
 @functools.cache
-def _traced_once(at_least: tuple[int, int] | None, orient: bool) -> Callable[..., tf.Tensor]:
+def _traced_once(at_least: ImageSize | None, orient: bool) -> Callable[..., tf.Tensor]:
     """Returns a `_decoder_of_jpeg_and_png` whose trace takes half of the time of making the first dataset of images.
 
     Not for v1 graphs: a tf.function keeps each graph that has called it.
@@ -87,7 +89,7 @@ def _traced_once(at_least: tuple[int, int] | None, orient: bool) -> Callable[...
     return tf.function(_decoder_of_jpeg_and_png(at_least, orient), specs, autograph=False)
 
 
-def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> Callable[..., tf.Tensor]:
+def _decoder_of_jpeg_and_png(at_least: ImageSize | None, orient: bool) -> Callable[..., tf.Tensor]:
     """Returns a function (encoded image, its size) -> uint8 of (height, width, 1 to 4)."""
 
     def decode(encoded: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -105,13 +107,13 @@ def _decoder_of_jpeg_and_png(at_least: tuple[int, int] | None, orient: bool) -> 
 
 
 @unconverted
-def decode_files(paths: tf.Tensor, image_size: tuple[int, int], **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
+def decode_files(paths: tf.Tensor, image_size: ImageSize, **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes files like `decoded`; returns the images that can be decoded, in order, and their indices in `paths`."""
     images, places = decode_own_channels(paths, image_size, **how)
     return to_rgb(images), places
 
 
-def decode_own_channels(paths: tf.Tensor, image_size: tuple[int, int], **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
+def decode_own_channels(paths: tf.Tensor, image_size: ImageSize, **how: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Like `decode_files`, but an all-grayscale batch keeps one channel."""
     images = decoded(numbered(paths), image_size, **how)
     # By default, each batch would rewrite the dataset's functions and start an autotuner.
@@ -129,7 +131,7 @@ def numbered(paths: tf.Tensor) -> tf.data.Dataset:
 
 def decoded(
     files: tf.data.Dataset,
-    image_size: tuple[int, int],
+    image_size: ImageSize,
     *,
     fast: bool = False,
     resize: str = "squash",
@@ -193,7 +195,7 @@ def to_rgb_on_device(images: tf.Tensor) -> tf.Tensor:
 
 
 def _decode(
-    encoded: tf.Tensor, image_size: tuple[int, int], fast: bool, resize: str, orient: bool, serving: bool = False
+    encoded: tf.Tensor, image_size: ImageSize, fast: bool, resize: str, orient: bool, serving: bool = False
 ) -> tf.Tensor:
     image = decode_pixels(encoded, at_least=image_size if fast else None, orient=orient, serving=serving)
     # Values are scaled to [0, 1] before resizing; in the reverse order, a third of them differ in the last bit.
@@ -222,9 +224,7 @@ def _has_end(encoded: tf.Tensor) -> tf.Tensor:
     return is_whole | tf.reduce_any(tf.equal(searched[:-1], 0xFF) & tf.equal(searched[1:], 0xD9))
 
 
-def _decode_scaled_down(
-    encoded: tf.Tensor, size: tf.Tensor, at_least: tuple[int, int], orientation: tf.Tensor
-) -> tf.Tensor:
+def _decode_scaled_down(encoded: tf.Tensor, size: tf.Tensor, at_least: ImageSize, orientation: tf.Tensor) -> tf.Tensor:
     least = tf.constant(at_least, tf.int64)
     times = tf.reduce_min(size // tf.where(orientation >= 5, tf.reverse(least, [0]), least))
     number = tf.reduce_sum(tf.cast(tf.io.is_jpeg(encoded) & (times >= _RATIOS[1:]), tf.int32))

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.input_fns.images.bounds import MAX_PIXELS
-from estimator_train.input_fns.images.decoding import decoded, numbered, size_in_header
+from estimator_train.input_fns.images.decoding import ImageSize, decoded, numbered, size_in_header
 
 
 class Fault(NamedTuple):
@@ -51,7 +51,7 @@ def fault_of_file(path: str | bytes) -> Fault:
     return Fault("cannot be decoded: no readable image", "delete it")
 
 
-def faults_among(paths: Sequence[str], image_size: tuple[int, int], **how: Any) -> dict[str, Fault]:
+def faults_among(paths: Sequence[str], image_size: ImageSize, **how: Any) -> dict[str, Fault]:
     """Decodes files, and returns the faults of those that cannot be decoded; a bar shows the progress on a terminal."""
     with eager_mode():
         files = tf.constant([os.fsencode(path) for path in paths], tf.string)

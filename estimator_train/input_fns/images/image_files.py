@@ -17,7 +17,7 @@ from estimator_train._engine.host import host_memory
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline, without_first
-from estimator_train.input_fns.images.cache import key_of_files, open_cache
+from estimator_train.input_fns.images.cache import ReadImages, key_of_files, open_cache
 from estimator_train.input_fns.images.decoding import (
     RESIZES,
     batched,
@@ -359,9 +359,7 @@ class ImageFiles:
             tf.numpy_function(paths.__getitem__, [numbers], tf.string, stateful=False), numbers.shape
         )
 
-    def _cached(
-        self, cache: str | os.PathLike[str], shard: slice
-    ) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    def _cached(self, cache: str | os.PathLike[str], shard: slice) -> ReadImages:
         """Returns the cache of a shard's files, which is filled once per input_fn."""
         key, paths = (shard.start, shard.step), _as_text(self.paths[shard])
         if key not in self.caches:
