@@ -36,9 +36,7 @@ class Head(abc.ABC):
     methods, as in docs/api/heads.md. It also works in `DNNEstimator` and the other estimators that take a head.
     """
 
-    @property
-    def _training_scope(self) -> str:
-        return "training"
+    _training_scope = "training"  # of the optimizer's variables in checkpoints
 
     @property
     @abc.abstractmethod

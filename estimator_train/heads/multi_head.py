@@ -48,6 +48,7 @@ class MultiHead(Head):
         names = [head.name for head in self._heads]
         if len(set(names)) < len(names):
             raise ValueError(f"All given heads must have different names. Given: {names}")
+        self._training_scope = f"training_{len(names)}"  # tf.estimator opened "training" for each head
 
     @property
     def name(self) -> str:
@@ -63,10 +64,6 @@ class MultiHead(Head):
         if len(set(map(checks.v1_reduction, reductions))) > 1:
             raise ValueError(f"The loss_reduction must be the same for different heads. Given: {reductions}")
         return reductions[0]
-
-    @property
-    def _training_scope(self) -> str:
-        return f"training_{len(self._heads)}"  # in checkpoints of tf.estimator, which opened "training" for each head
 
     def loss(
         self,

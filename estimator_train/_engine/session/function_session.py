@@ -60,7 +60,7 @@ class HookGraph:
     @property
     def model_values(self) -> dict[str, tf.Tensor]:
         """The entries of `values` that are the model's own."""
-        return {name: tensor for name, tensor in self.values.items() if step_outputs.is_of_model(name)}
+        return {name: tensor for name, tensor in self.values.items() if not name.startswith(step_outputs.OWN)}
 
     @property
     def batch_tensors(self) -> list[tf.Tensor]:
@@ -147,10 +147,12 @@ class FunctionSession:
     variable; hooks that need the new value fetch it on its own.
 
     Attributes:
+      graph: the hook graph's `tf.Graph`.
       is_interrupted: whether a hook stops the training for a later one to resume.
     """
 
     is_interrupted = False
+    sess_str = ""  # the target of a session in this process
 
     def __init__(
         self,
@@ -159,6 +161,7 @@ class FunctionSession:
         steps: Steps,
         triggers: Iterable[tf.Operation | tf.Tensor],
     ) -> None:
+        self.graph = hook_graph.graph
         self._open_session = open_session
         self._session: Session | None = None
         self._hook_graph = hook_graph
@@ -168,15 +171,6 @@ class FunctionSession:
         self._step_reads = {id(hook_graph.global_step), id(hook_graph.global_step_read)}
         self._loaded_step: int | None = None
         self._values = {}
-
-    @property
-    def graph(self) -> tf.Graph:
-        """The hook graph's `tf.Graph`."""
-        return self._hook_graph.graph
-
-    @property
-    def sess_str(self) -> str:
-        return ""  # the target of a session in this process
 
     def run(
         self,

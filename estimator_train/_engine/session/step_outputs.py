@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+OWN = "estimator_train/"  # how the names below begin, and none of the model's values
 STEPS = "estimator_train/steps"  # int64, number of training steps in one session.run
 EXAMPLES = "estimator_train/examples"  # int64, number of their examples over all replicas
 INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they waited for input
@@ -24,11 +25,6 @@ RUN_OVER_EPOCHS = "estimator_train/run_over_epochs"
 
 # The collection of an input_fn's own graph that holds a function that returns the session of its tensors.
 INPUT_SESSION = "estimator_train/input_session"
-
-
-def is_of_model(name: str) -> bool:
-    """Returns whether the value called `name` is the model's own."""
-    return not name.startswith("estimator_train/")
 
 
 def find(graph: tf.Graph, name: str) -> tf.Tensor | None:

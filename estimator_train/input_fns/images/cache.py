@@ -47,20 +47,13 @@ class DamagedImageError(RemediedError, tf.errors.InvalidArgumentError):
 
 
 def open_cache(
-    cache: str | os.PathLike[str],
-    paths: Sequence[str],
-    image_size: ImageSize,
-    *,
-    fast: bool,
-    skip: bool,
-    resize: str = "squash",
-    orient: bool = True,
+    cache: str | os.PathLike[str], paths: Sequence[str], image_size: ImageSize, *, skip: bool, **how: Any
 ) -> ReadImages:
     """Fills the cache and returns a function that reads from it.
 
     The function maps indices into `paths` to the value that `decode_own_channels` returns for these files. Images are
-    stored in the order of `paths` as `decoded` returns them: float32, with one channel if grayscale. With `skip`, those
-    that cannot be decoded are left out.
+    stored in the order of `paths` as `decoded` returns them, which gets `how`: float32, with one channel if grayscale.
+    With `skip`, those that cannot be decoded are left out.
 
     `cache` is "memory" or a directory. A file in the directory is valid for what `key_of_files` is given. If several
     processes need the same file, the first one writes it; if that process is interrupted, the partial file is ignored.
@@ -68,12 +61,12 @@ def open_cache(
     gaps as damaged images. Raises MemoryError or OSError if the images do not fit, and DamagedImageError.
     """
     with eager_mode():  # the input_fn may be called in a graph
-        images = _images(paths, image_size, skip, fast=fast, resize=resize, orient=orient)
+        images = _images(paths, image_size, skip, **how)
         if cache == "memory":
             column = Column((image_size[0] * image_size[1],), np.float32)
             channels = _fill(column, images, len(paths), image_size, directory=None)
         else:
-            key = key_of_files(paths, image_size, fast, resize, orient)
+            key = key_of_files(paths, image_size, how["fast"], how["resize"], how["orient"])
             column, channels = _open_directory(Path(cache), images, paths, image_size, key)
             # It may have been filled by a call that skipped files.
             _check_decoded(_left_out(paths, channels), skip)
