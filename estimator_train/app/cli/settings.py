@@ -292,7 +292,7 @@ class Training:
         DEVICES, None, Needs(("seed",), "--deterministic needs a seed; give --seed N, too"), plan="", is_of_config=True
     )
     """Train to the same weights, to the bit, each time; slower."""
-    steps_per_loop: int | str = setting(DEVICES, kinds.CountOr("auto"), default="auto", plan="", is_of_config=True)
+    steps_per_loop: int | str = setting(DEVICES, kinds.CountOrAuto(), default="auto", plan="", is_of_config=True)
     """Steps per compiled call; auto: as many as hooks allow, for 0.2 seconds, 0.8 on a GPU."""
     save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.STEPS, plan="checkpoints")
     """Steps between checkpoints.  [default: every 10 minutes]"""
