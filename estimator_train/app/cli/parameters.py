@@ -6,6 +6,7 @@ An invalid value is reported in one line.
 import itertools
 import math
 import os
+import stat
 import symtable
 from pathlib import Path
 
@@ -175,14 +176,24 @@ class Loggers(_Named, click.ParamType):
         return tuple(dict.fromkeys(names))
 
 
-class OutputFile(click.Path):
-    """A path that a file can be written to."""
+class OutputFile(_Named, click.Path):
+    """The path of a file that can be written whole: a new one, or one that is replaced."""
+
+    metavar = "FILE"
 
     def __init__(self):
         super().__init__(dir_okay=False, writable=True)
 
     def convert(self, value, param, ctx):
-        return super().convert(Text().convert(value, param, ctx), param, ctx)
+        file = super().convert(Text().convert(value, param, ctx), param, ctx)
+        named, directory = f"{flag_of(param.name)} {file}", Path(file).parent
+        if not directory.is_dir():
+            raise click.ClickException(f"{named}: there is no folder {directory}")
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise click.ClickException(f"{named}: no permission to write in {directory}")
+        if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+            raise click.ClickException(f"{named} is a link or a device, which would be replaced; give another file")
+        return file
 
 
 class Count(_Named, click.IntRange):

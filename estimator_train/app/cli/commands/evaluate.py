@@ -9,7 +9,7 @@ from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_directory, check_parent, is_writable
+from estimator_train.app.cli.directories import check_directory, is_writable
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
@@ -49,7 +49,6 @@ _RULES = (
 @click.option(
     "--predictions",
     type=OutputFile(),
-    metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
 )
 @click.option(
@@ -109,10 +108,8 @@ def _check_run(flags, settings):
             f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "
             f"{settings.task}"
         )
-    if flags.predictions:
-        if not (settings.class_names or settings.task == "regression"):
-            raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
-        check_parent(flags.predictions, "--predictions")
+    if flags.predictions and not (settings.class_names or settings.task == "regression"):
+        raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
 
 
 def _is_kept(model_dir):
