@@ -281,6 +281,8 @@ class Phases(Text):
 
 
 STEPS = Count(most=2**63 - 1)  # the global step is an int64
+SHARE = Number("SHARE", below=1)
+MOMENTUM = Number("MOMENTUM", below=1)
 SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range of seeds
 
 

@@ -17,6 +17,7 @@ import time
 import click
 
 from estimator_train.app.cli.messages import warn
+from estimator_train.app.cli.parameters import Number
 
 _PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
 _POLL_SECS = 0.2
@@ -45,10 +46,9 @@ Example:
 )
 @click.option(
     "--grace-period",
-    type=click.FloatRange(0),
+    type=Number("SECONDS"),
     default=10,
     show_default=True,
-    metavar="SECONDS",
     help="Time that tasks have to save when they are stopped.",
 )
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)

@@ -9,6 +9,7 @@ import tabulate
 from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.conflicts import Needs, check_conflicts
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.parameters import Number
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.table import given_of, option
@@ -28,12 +29,7 @@ _RULES = (
 @option(Settings, "image_size", help="Image size: one side, or height x width.  [default: the dataset's]")
 @option(Settings, "batch_size", help="Examples per step.  [default: the dataset's, else 1]")
 @click.option(
-    "--device-memory",
-    type=click.FloatRange(0, min_open=True),
-    default=16,
-    show_default=True,
-    metavar="GB",
-    help="Memory of the device.",
+    "--device-memory", type=Number("GB", positive=True), default=16, show_default=True, help="Memory of the device."
 )
 def memory(device_memory, **flags):
     """Estimate the device memory that training a model needs.
