@@ -290,7 +290,7 @@ class Training:
     """Train to the same weights, to the bit, each time; slower."""
     steps_per_loop: int | str = setting(DEVICES, kinds.CountOrAuto(), default="auto", plan="", is_of_config=True)
     """Steps per compiled call; auto: as many as hooks allow, for 0.2 seconds, 0.8 on a GPU."""
-    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.STEPS, plan="checkpoints")
+    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.STEPS, plan="checkpoints", is_of_config=True)
     """Steps between checkpoints.  [default: every 10 minutes]"""
     async_checkpoints: bool = setting(CHECKPOINTS, plan="", is_of_config=True)
     """Continue training while a checkpoint is written."""
@@ -321,8 +321,9 @@ class Training:
 
     @property
     def config_arguments(self):
-        """Returns the arguments of RunConfig among these settings."""
-        return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
+        """Returns the arguments of RunConfig among these settings, without those that it chooses itself."""
+        arguments = {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
+        return {name: value for name, value in arguments.items() if value is not None}
 
 
 _OF_RATE = ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema")

@@ -129,18 +129,18 @@ def _evaluated(flags, settings, data, paths, images):
         thresholds = label_thresholds.choose(settings, data, flags.model_dir, *paths)
     elif not flags.all:
         thresholds = label_thresholds.kept(settings, flags.model_dir, *paths)
-    about, place = {"name": evaluation.AFTERWARDS, "images": images}, None
+    place = None
     if _is_kept(flags.model_dir):
         place = flags.model_dir
     evaluations = evaluation.evaluate(settings, data, place, paths, thresholds)
     for path, evaluated in zip(paths, evaluations, strict=True):
-        entry, result = evaluation.keep(settings, data, place, path, evaluated, **about)
-        if flags.predictions and result:
+        entry = evaluation.keep(settings, data, place, path, evaluated, name=evaluation.AFTERWARDS, images=images)
+        if flags.predictions and evaluated.result:
             columns = settings.task, settings.class_names
             examples = evaluated.labels, evaluated.outputs
             with one_line_errors():
                 predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
-        yield entry, result
+        yield entry, evaluated.result
 
 
 def _rank(result):

@@ -56,7 +56,7 @@ class _Recorder(Exporter):
         self._choosing = run.data and run.data.to_choose_on()
         if run.validation_examples:
             self._images = "validation"
-        self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
+        self.examples = CollectPredictions(run.settings)
 
     @functools.cached_property
     def reporter(self):
@@ -164,7 +164,14 @@ def _prepare(run):
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         strategy = _strategy(run)
-        config = _run_config(run, strategy, every)
+        config = RunConfig(
+            model_dir=run.model_dir,
+            tf_random_seed=run.settings.seed,
+            train_distribute=strategy,
+            save_summary_steps=every,
+            resume_input=True,
+            **run.training.config_arguments,
+        )
     recorder = _Recorder(run)
     parts = _parts(run, config, recorder)
     return _Job(run, parts, config, _input_fns(run), recorder, strategy, every)
@@ -191,22 +198,6 @@ def _strategy(run):
         return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
     return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
-
-
-def _run_config(run, strategy, every):
-    steps, seconds = run.training.save_checkpoints_steps, 600
-    if steps:
-        seconds = None
-    return RunConfig(
-        model_dir=run.model_dir,
-        tf_random_seed=run.settings.seed,
-        train_distribute=strategy,
-        save_checkpoints_steps=steps,
-        save_checkpoints_secs=seconds,
-        save_summary_steps=every,
-        resume_input=True,
-        **run.training.config_arguments,
-    )
 
 
 def _parts(run, config, recorder):
