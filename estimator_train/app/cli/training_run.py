@@ -10,6 +10,7 @@ from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.cli.stored_settings import load_training
 from estimator_train.app.runs import run_file
+from estimator_train.app.runs.parsed_json import has
 
 _RATE_TEST_STEPS = 100
 _MOST_STEPS = 2**63 - 1  # the global step is an int64
@@ -122,14 +123,11 @@ def _progress_of(model_dir):
     path = run_file.path_in(model_dir)
     if not path.exists():
         return None
-    stored = run_file.read(path)
-    if not isinstance(stored.get("data"), dict):
+    stored = {"first_step": 0} | run_file.read(path)
+    data = stored.get("data")
+    if not has(stored, last_step=int, batches_per_step=int, first_step=int) or not has(data, train=int):
         return None
-    numbers = [stored.get("last_step"), stored.get("batches_per_step"), stored["data"].get("train")]
-    numbers.append(stored.get("first_step", 0))
-    if not all(type(number) is int for number in numbers):
-        return None
-    progress = Progress(*numbers)
+    progress = Progress(stored["last_step"], stored["batches_per_step"], data["train"], stored["first_step"])
     last_batch = progress.last_step * progress.batches_per_step
     if min(progress[:3]) < 1 or max(last_batch, abs(progress.first_step)) > _MOST_STEPS:
         return None
