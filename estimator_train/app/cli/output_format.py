@@ -49,10 +49,7 @@ def check_out(file: str) -> None:
 
 
 def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:
-    """Writes entries as JSON, or rows, the first with their names, as CSV or Parquet, as the ending of `file` says.
-
-    The file is written completely or not at all.
-    """
+    """Writes entries as JSON, or rows, the first with their names, as CSV or Parquet, as the ending of `file` says."""
     with one_line_errors():
         write_whole(file, _FORMATS[_ending(file)](entries, rows))
 

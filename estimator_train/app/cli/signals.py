@@ -36,15 +36,13 @@ class Stopped(BaseException):
 class StopOnSignal(SavingHook):
     """A hook that stops training after the current step if SIGINT, SIGTERM or SIGHUP arrives inside its `with` block.
 
-    Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
-    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM or SIGHUP does so
-    if it comes seconds later, because some senders signal both the process and its group. A signal that the process
-    ignored from the start, as nohup does with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if
-    a signal was received inside it.
+    Before training begins, there is nothing to save, and the signal raises `Stopped` at once. A second Ctrl-C kills the
+    process; so does a second SIGTERM or SIGHUP seconds later, because some senders signal both the process and its
+    group. A signal that the process ignored from the start, as nohup does with SIGHUP, stays ignored. After the block,
+    SIGTERM and SIGHUP are ignored if a signal was received inside it.
 
-    If the input then gives nothing for seconds, nobody may ever get to the end of the step: the steps done are saved
-    from another thread, `say_stopped` is called, and the process ends. That holds for Keras models, also while one is
-    evaluated.
+    If a Keras model then gets no batch for seconds, in training or in an evaluation, the step may never end: the steps
+    done are saved from another thread, `say_stopped` is called, and the process ends.
 
     In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
     for them to finish, such as an evaluator, thus do not take the training for complete.

@@ -85,10 +85,7 @@ def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Set
 
 
 def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
-    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn.
-
-    `trusts` is the value of --trust-run.
-    """
+    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn."""
     ask(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
     with saying_data_may_have_moved():
         data = settings.open_data()

@@ -19,7 +19,9 @@ import click
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Number
 
-_PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
+# Below those that systems give to connections and to programs that ask for any port, which could take one before a
+# task listens there: Linux from 32768 on, macOS and Windows from 49152 on.
+_PORTS = range(10_000, 32_768)
 _POLL_SECS = 0.2
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 
@@ -83,11 +85,7 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
 
 
 def free_addresses(count):
-    """Returns the addresses of `count` ports on this machine that are currently free.
-
-    They lie below those that operating systems give to connections and to programs that ask for any port, since one of
-    these could take a port before a task listens there.
-    """
+    """Returns the addresses of `count` ports on this machine that are currently free."""
     ports = random.SystemRandom().sample(_PORTS, len(_PORTS))
     return [f"127.0.0.1:{port}" for port in itertools.islice(filter(_is_free, ports), count)]
 

@@ -284,10 +284,7 @@ def _hooks_of(job, timing, loggers):
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the job at its last one, and the metrics of the last checkpoint if it has evaluated it.
-
-    `callbacks` are the hooks of the user's callbacks in each part.
-    """
+    """Trains all parts; returns the job at its last one, and the metrics of the last checkpoint if it has evaluated it."""
     run, metrics = job.run, None
     for index, own_hooks in enumerate(callbacks):
         stop.check()
