@@ -76,15 +76,7 @@ def evaluate(**flags):
     checkpoint = None
     if not flags.all:
         checkpoint = checkpoint_prefix(run, flags.checkpoint)
-    images = flags.data_dir or flags.dataset
-    if images:
-        settings, data = other_data(settings, flags.dataset, flags.data_dir)
-    else:
-        data = data_of_run(run, settings, flags.trust_run)
-    if flags.all and data and data.validation_examples:
-        # The evaluation images would no longer judge what they have chosen.
-        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
-        data, images = data.to_choose_on(), images or "validation"
+    settings, data, images = _data(flags, run, settings)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build
@@ -112,15 +104,26 @@ def _check_run(flags, settings):
         raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
 
 
+def _data(flags, run, settings):
+    """Returns the settings and the dataset to evaluate with, and where the images are, if not those of the run."""
+    images = flags.data_dir or flags.dataset
+    if images:
+        settings, data = other_data(settings, flags.dataset, flags.data_dir)
+    else:
+        data = data_of_run(run, settings, flags.trust_run)
+    if flags.all and data and data.validation_examples:
+        # The evaluation images would no longer judge what they have chosen.
+        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
+        data, images = data.to_choose_on(), images or "validation"
+    return settings, data, images
+
+
 def _is_kept(model_dir):
     return is_remote(model_dir) or is_writable(model_dir)
 
 
 def _evaluated(flags, settings, data, paths, images):
-    """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each.
-
-    `images` says where they are, if they are not the run's own evaluation images.
-    """
+    """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each."""
     from estimator_train.app.cli.run import evaluation, label_thresholds
     from estimator_train.app.runs import predictions_file
 

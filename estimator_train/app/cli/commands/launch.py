@@ -59,29 +59,30 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
 
     The first worker is the chief. If one process fails, all stop, and the command exits with its exit code.
     """
-    evaluates = arguments[0] != "run" and any(each.partition("=")[0] == "--evaluate-every" for each in arguments)
-    if evaluates and (workers > 1 or ps) and not evaluator:
+    if (workers > 1 or ps) and not evaluator:
+        _check_no_evaluations(arguments)
+    sizes = {"chief": 1, "worker": workers - 1, "ps": ps}
+    addresses = iter(free_addresses(workers + ps))
+    cluster = {job: list(itertools.islice(addresses, size)) for job, size in sizes.items() if size}
+    if logs:
+        os.makedirs(logs, exist_ok=True)
+    sizes["evaluator"] = int(evaluator)  # it is not part of the cluster
+    processes = {}
+    try:
+        for job, size in sizes.items():
+            for index in range(size):
+                processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
+        return _wait(processes)
+    finally:
+        _stop(processes.values(), grace_period)
+
+
+def _check_no_evaluations(arguments):
+    if arguments[0] != "run" and any(each.partition("=")[0] == "--evaluate-every" for each in arguments):
         raise click.ClickException(
             "evaluations during training need a task of type evaluator; add --evaluator in front of the --, or leave "
             "out --evaluate-every"
         )
-    tasks = [("chief", 0)]
-    tasks += [("worker", index) for index in range(workers - 1)]
-    tasks += [("ps", index) for index in range(ps)]
-    cluster = {}  # a list of addresses for each job
-    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
-        cluster.setdefault(job, []).append(address)
-    if logs:
-        os.makedirs(logs, exist_ok=True)
-    if evaluator:  # which is not part of the cluster
-        tasks.append(("evaluator", 0))
-    processes = {}
-    try:
-        for job, index in tasks:
-            processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
-        return _wait(processes)
-    finally:
-        _stop(processes.values(), grace_period)
 
 
 def free_addresses(count):
