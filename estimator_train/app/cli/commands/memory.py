@@ -50,15 +50,18 @@ def memory(device_memory, **flags):
 
         model, batch_size = build_model(settings), settings.batch_size or 1
         (device,) = estimate(model, batch_size)
-    is_enough = fits([device], device_memory * _GB)
-    row = [*(part / _GB for part in (*device, device.total)), "yes" if is_enough else "no"]
-    headers = ["weights", "optimizer", "activations", "total", f"fits {device_memory:g} GB"]
     click.echo(f"{model.name}, {model.count_params():,} parameters, batches of {batch_size}, in GB:")
+    _show(device, device_memory, fits([device], device_memory * _GB))
+
+
+def _show(device, device_memory, is_enough):
+    fits, advice = "yes", "It fits on one device."
+    if not is_enough:
+        fits, advice = "no", "It does not fit on a device: take smaller images, batches or layers."
+    row = [*(part / _GB for part in (*device, device.total)), fits]
+    headers = ["weights", "optimizer", "activations", "total", f"fits {device_memory:g} GB"]
     click.echo(tabulate.tabulate([row], headers, floatfmt=".3f"))
-    if is_enough:
-        click.echo("It fits on one device.")
-    else:
-        click.echo("It does not fit on a device: take smaller images, batches or layers.")
+    click.echo(advice)
 
 
 def _settings(flags):
@@ -67,7 +70,7 @@ def _settings(flags):
         raise ValueError("give --dataset NAME, or --model NAME and --image-size")
     if flags.dataset and must_be_fetched(flags):
         raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
-    settings = Settings(**given_of(flags, Settings), class_names=("first", "second"))
+    settings = Settings(**given_of(vars(flags), Settings), class_names=("first", "second"))
     settings = settings.filled_by(settings.open_data(draw=False))
     if settings.image_size is None and ":" not in settings.model:
         raise ValueError("--model needs --image-size, or a --dataset to take it from")
