@@ -38,16 +38,13 @@ class Reporter:
         self._model_dir = model_dir
         self._data = self._samples = None
 
-    def add(self, checkpoint, evaluation, data, *, name=None, **about):
-        """Adds the `Evaluation` of a dataset, or None for an input_fn, to the log, and its images to its events.
-
-        `name` and `about` are arguments of `evaluations.append`.
-        """
+    def add(self, checkpoint, evaluation, data, *, name=None, images=None):
+        """Adds the `Evaluation` of a dataset, or None for an input_fn, as `keep` does, and its images to its events."""
         if data is not self._data:
             self._data, self._samples = data, None
         self._last, self._checkpoint = evaluation, checkpoint
         self._task = tasks.named(self._settings.task, getattr(evaluation.result, "thresholds", None))
-        self._entry = keep(self._settings, data, self._model_dir, checkpoint, evaluation, name=name, **about)
+        self._entry = keep(self._settings, data, self._model_dir, checkpoint, evaluation, name=name, images=images)
         if evaluation.result is not None:
             with explaining_full_disk(self._model_dir):
                 self._write_images(name)

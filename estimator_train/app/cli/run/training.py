@@ -24,7 +24,6 @@ from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run import build
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
-from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.result import Result, say_result, unmonitored
 from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, opened_loggers
@@ -127,7 +126,9 @@ def run_training(run: Run) -> int:
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     result = report = None
     with (
-        _explaining_errors(run),
+        logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
+        run_errors(not_for(run.settings, run.training, run.data)),
+        naming_all_damaged_images(run.settings, run.data),
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
@@ -146,17 +147,6 @@ def run_training(run: Run) -> int:
     if result is not None:
         say_result(result, job.run, timing.summary(), report, job.input_fns[0], job.say)
     return 0
-
-
-@contextlib.contextmanager
-def _explaining_errors(run):
-    """Turns the expected errors of a training into one line, and hides a log line whose content the plan has shown."""
-    with (
-        logging_only(lambda record: not hasattr(record, "examples_of_step")),
-        run_errors(not_for(run.settings, run.training, run.data)),
-        naming_all_damaged_images(run.settings, run.data),
-    ):
-        yield
 
 
 def _prepare(run):
@@ -191,9 +181,9 @@ def _strategy(run):
     if run.task.is_evaluator:
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
-    takes_gpus = not (run.training.gpus or run.training.replicas or run.training.jit_compile)
-    if takes_gpus and not run.is_quiet:
-        name_idle_gpus()
+    seen, is_chosen = tf.config.get_visible_devices("GPU"), run.training.gpus or run.training.replicas
+    if len(seen) > 1 and not (is_chosen or run.training.jit_compile or run.is_quiet):
+        warn(f"training uses 1 of {len(seen)} GPUs; --gpus {len(seen)} uses all")
     if run.task.is_alone:
         return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
@@ -284,7 +274,7 @@ def _hooks_of(job, timing, loggers):
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the job at its last one, and the metrics of the last checkpoint if it has evaluated it."""
+    """Trains all parts; returns the job at its last one, and the last checkpoint's metrics if it has evaluated it."""
     run, metrics = job.run, None
     for index, own_hooks in enumerate(callbacks):
         stop.check()
