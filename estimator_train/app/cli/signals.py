@@ -53,7 +53,7 @@ class StopOnSignal(SavingHook):
         self._training = self._evaluation = None  # the sessions of the training and of the last evaluation
         self._waiting = None  # for which batch of which session, since when
         self.received = None  # the first signal received, by this process or another
-        self._is_said = False
+        self._said_at = None
         self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
         self._waits_for_step = self._sums is not None  # leaving earlier would make the other workers wait
 
@@ -135,13 +135,14 @@ class StopOnSignal(SavingHook):
                     continue
                 if not number:
                     return
-                self._note(signal.Signals(number[0]))
-                reader.settimeout(_LOOKING_SECS)
+                if number[0] in self._handlers:  # the program may handle others
+                    self._note(signal.Signals(number[0]))
+                    reader.settimeout(_LOOKING_SECS)
 
     def _note(self, number):
         leave_lost_terminal()
-        if not self._is_said and number in self._handlers:
-            self._is_said, self.received, self._said_at = True, self.received or number, time.monotonic()
+        if self._said_at is None:
+            self.received, self._said_at = self.received or number, time.monotonic()
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 warn(f"{number.name}: stopping; Ctrl-C now stops at once")
         elif number == signal.SIGINT or time.monotonic() - self._said_at > _TWICE_SECS:
