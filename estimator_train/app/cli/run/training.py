@@ -97,8 +97,6 @@ class _Job:
     config: RunConfig  # of the Estimators
     input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
-    strategy: tf.distribute.Strategy | None
-    every: int  # steps between summaries
 
     @property
     def estimator(self) -> Estimator:
@@ -122,8 +120,8 @@ def run_training(run: Run) -> int:
         return 0
     # To callbacks, each part is a separate training.
     callbacks = [callback_hooks(run) for _ in job.parts]
-    stop = StopOnSignal(job.strategy, functools.partial(_say_stopped, job))
-    timing = TimingHook(run.model_dir, every_n_steps=job.every)
+    stop = StopOnSignal(job.config.train_distribute, functools.partial(_say_stopped, job))
+    timing = TimingHook(run.model_dir, every_n_steps=job.config.save_summary_steps)
     result = report = None
     with (
         logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
@@ -153,18 +151,16 @@ def _prepare(run):
     build.set_verbosity(run.verbosity)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
-        strategy = _strategy(run)
         config = RunConfig(
             model_dir=run.model_dir,
             tf_random_seed=run.settings.seed,
-            train_distribute=strategy,
+            train_distribute=_strategy(run),
             save_summary_steps=every,
             resume_input=True,
             **run.training.config_arguments,
         )
     recorder = _Recorder(run)
-    parts = _parts(run, config, recorder)
-    return _Job(run, parts, config, _input_fns(run), recorder, strategy, every)
+    return _Job(run, _parts(run, config, recorder), config, _input_fns(run), recorder)
 
 
 def _input_fns(run):
@@ -260,7 +256,7 @@ def _save_run_file(job):
             data=counts,
             trained_weights=job.parts[-1].trained_weights,
             **_ends(run),
-            **provenance(job.strategy),
+            **provenance(job.config.train_distribute),
         )
 
 
@@ -270,7 +266,7 @@ def _hooks_of(job, timing, loggers):
     hooks = [timing]
     if not job.run.is_quiet:
         hooks.append(ProgressHook())
-    return hooks + logger_hooks(loggers, job.run, job.every)
+    return hooks + logger_hooks(loggers, job.run, job.config.save_summary_steps)
 
 
 def _train(job, stop, hooks, callbacks, loggers):
