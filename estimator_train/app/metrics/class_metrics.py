@@ -20,7 +20,7 @@ class ClassMetrics:
     f1: float
     roc_auc: float | None
     support: int  # number of examples of the class
-    pr_auc: float | None = None  # average precision, as scikit-learn defines it
+    pr_auc: float | None  # average precision, as scikit-learn defines it
 
 
 def class_metrics(
@@ -88,6 +88,6 @@ def _areas(area_under_curve: Callable[[np.ndarray, np.ndarray], float], is_class
     """Returns the area under a curve of each class against all others; None if either has no examples."""
     areas: list[float | None] = []
     for belongs, score in zip(is_class.T, scores.T, strict=True):
-        is_defined = belongs.any() and not belongs.all() and np.isfinite(score).all()
+        is_defined = belongs.any() and not belongs.all()
         areas.append(float(area_under_curve(belongs, score)) if is_defined else None)
     return areas

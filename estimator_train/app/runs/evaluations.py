@@ -79,7 +79,7 @@ def entry_of(
     }
     entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
     if result is not None:
-        entry[result.task] = result.to_json()
+        entry[result.task] = dataclasses.asdict(result)
     return entry
 
 
@@ -163,21 +163,17 @@ def _entry(line):
     entry = parsed(line)
     if not has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    try:
-        results = {task: _result(entry[task], *form) for task, form in _RESULTS.items() if task in entry}
-    except (TypeError, AttributeError):
+    if not all(_is_result(entry[task], *form) for task, form in _RESULTS.items() if task in entry):
         return None
-    return entry | results
+    return entry
 
 
-def _result(value, kind, types):
-    """Returns a stored result with None for what the version which logged it did not have.
+def _is_result(value, kind, types):
+    if not has(value, examples=int, **types) or not _has_fields(value, kind):
+        return False
+    by_class = value.get("classes") or value.get("labels") or {}
+    return all(_has_fields(each, ClassMetrics) for each in by_class.values())
 
-    Raises TypeError or AttributeError if it is of another kind, or lacks what all versions have.
-    """
-    if not has(value, examples=int, **types):
-        raise TypeError(f"not a {kind.__name__}: {value!r}")
-    by_class = {}
-    for part in value.keys() & {"classes", "labels"}:
-        by_class[part] = {name: ClassMetrics(**each) for name, each in value[part].items()}
-    return dataclasses.asdict(kind(**value | by_class))
+
+def _has_fields(value, kind):
+    return isinstance(value, dict) and value.keys() == {field.name for field in dataclasses.fields(kind)}
