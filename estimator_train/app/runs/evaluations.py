@@ -36,19 +36,6 @@ _RESULTS = {
 log = tf.get_logger()
 
 
-def append(
-    model_dir: StrPath,
-    checkpoint: str,
-    metrics: Mapping[str, Any],
-    result: tasks.Result | None = None,
-    **about: str | None,
-) -> dict[str, Any]:
-    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds, see `entry_of`."""
-    entry = entry_of(checkpoint, metrics, result, **about)
-    _append(as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n")
-    return entry
-
-
 def entry_of(
     checkpoint: str,
     metrics: Mapping[str, Any],
@@ -81,6 +68,20 @@ def entry_of(
     if result is not None:
         entry[result.task] = dataclasses.asdict(result)
     return entry
+
+
+def append(model_dir: StrPath, entry: Mapping[str, Any]) -> None:
+    """Appends a line with an entry, see `entry_of`, to evaluations.jsonl in `model_dir`."""
+    path, line = as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n"
+    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
+        if path.exists():
+            line = path.read_bytes() + line
+        write_whole(path, line)
+        return
+    # Unbuffered: a single write keeps the lines of several processes apart.
+    with open(path, "ab+", buffering=0, opener=no_link) as file:
+        file.write(_end_of_torn_line(file) + line)
+        os.fsync(file.fileno())
 
 
 def read(model_dir: StrPath) -> list[dict[str, Any]]:
@@ -129,18 +130,6 @@ def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     [{'step': 8}]
     """
     return [entry for entry in evaluations if not entry.get("name")] or evaluations
-
-
-def _append(path, line):
-    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
-        if path.exists():
-            line = path.read_bytes() + line
-        write_whole(path, line)
-        return
-    # Unbuffered: a single write keeps the lines of several processes apart.
-    with open(path, "ab+", buffering=0, opener=no_link) as file:
-        file.write(_end_of_torn_line(file) + line)
-        os.fsync(file.fileno())
 
 
 def _end_of_torn_line(file):

@@ -100,7 +100,7 @@ class StoredRun:
 
     @functools.cached_property
     def evaluations(self) -> list[dict[str, Any]]:
-        """The evaluations, in order: see `evaluations.append`."""
+        """The evaluations, in order: see `evaluations.entry_of`."""
         from estimator_train.app.runs import evaluations
 
         return evaluations.read(self.model_dir)

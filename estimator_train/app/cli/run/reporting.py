@@ -41,7 +41,7 @@ class Reporter:
     def add(self, checkpoint, evaluation, data, *, name=None, **about):
         """Adds the `Evaluation` of a dataset, or None for an input_fn, to the log, and its images to its events.
 
-        `name` and `about` are arguments of `evaluations.append`.
+        `name` and `about` are arguments of `evaluations.entry_of`.
         """
         if data is not self._data:
             self._data, self._samples = data, None
