@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tabulate
 
-_SHOWN = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC AUC"}
+SHOWN = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC AUC"}  # in tables
 _NAME = 27  # the columns of the longest class name; longer ones are cut
 
 
@@ -62,12 +62,12 @@ def class_table(header: str, classes: Mapping[str, ClassMetrics], result: Any) -
     """Formats the metrics of the classes, and their averages in `result`, in at most 80 columns of a terminal."""
     rows = [[shortened(name), *_shown(each), each.support] for name, each in classes.items()]
     rows += [tabulate.SEPARATING_LINE, ["macro average", *_shown(result, "macro_"), result.examples]]
-    headers = [header, *_SHOWN.values(), "support"]
+    headers = [header, *SHOWN.values(), "support"]
     return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", *["right"] * 5])
 
 
 def _shown(values, prefix=""):
-    return [digits(getattr(values, prefix + name)) for name in _SHOWN]
+    return [digits(getattr(values, prefix + name)) for name in SHOWN]
 
 
 def digits(value: float | None) -> str:
