@@ -40,7 +40,8 @@ def leave_a_run(folder):
             session.run(tf.compat.v1.train.get_or_create_global_step().assign(step))
             tf.compat.v1.train.Saver().save(session, f"{folder / place}/model.ckpt", step)
     for step, name in ((2, None), (4, None), (2, "final")):
-        evaluations.append(folder, f"model.ckpt-{step}", {"loss": 0.5, "global_step": step}, name=name)
+        entry = evaluations.entry_of(f"model.ckpt-{step}", {"loss": 0.5, "global_step": step}, name=name)
+        evaluations.append(folder, entry)
     predictions_file.write(folder, None, ("cat", "dog"), np.zeros(8, int), np.eye(2)[[0, 1] * 4])
     times = {"steps_per_second": 8.0, "examples_per_second": 64.0, "input_wait_share": 0.1}
     (folder / "timing.json").write_text(json.dumps(times))

@@ -35,8 +35,8 @@ class ImageFiles(Part):
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
         from estimator_train import input_fns
 
-        num_classes = len(self.class_names)
-        return input_fns.labelled_images(self.paths, self.labels, image_size, num_classes=num_classes, **options)
+        options = {"num_classes": len(self.class_names)} | options
+        return input_fns.labelled_images(self.paths, self.labels, image_size, **options)
 
 
 def image_files(

@@ -94,21 +94,16 @@ def _checking(api, dataset):
 def _explained(error, dataset, wait):
     """Returns an error to raise instead of the client's, or None if the client's is clear enough."""
     again = "run the command again to resume"
-    status = _status(error)
-    if status == 401:
-        return CredentialsError("Kaggle rejects the credentials", dataset)
-    if status == 403:
-        page = f"https://www.kaggle.com/datasets/{dataset}"
-        return PermissionError(
-            f"Kaggle denies this account access to {dataset} (403 Forbidden); open {page} and accept its terms"
-        )
-    if status == 404:
-        return FileNotFoundError(f"Kaggle has no dataset {dataset} (404 Not Found); give its files as --data-dir")
-    if status == 429:
-        when = f"in {wait:.0f} s" if wait else "later"
-        return ConnectionError(f"Kaggle is too busy to send {dataset} (429 Too Many Requests); {again}, {when}")
-    if status:
-        return ConnectionError(f"Kaggle answered {status} for {dataset}; {again}")
+    when = f"in {wait:.0f} s" if wait else "later"
+    denied = f"Kaggle denies this account access to {dataset} (403 Forbidden)"
+    by_status = {
+        401: CredentialsError("Kaggle rejects the credentials", dataset),
+        403: PermissionError(f"{denied}; open https://www.kaggle.com/datasets/{dataset} and accept its terms"),
+        404: FileNotFoundError(f"Kaggle has no dataset {dataset} (404 Not Found); give its files as --data-dir"),
+        429: ConnectionError(f"Kaggle is too busy to send {dataset} (429 Too Many Requests); {again}, {when}"),
+    }
+    if status := _status(error):
+        return by_status.get(status) or ConnectionError(f"Kaggle answered {status} for {dataset}; {again}")
     library = type(error).__module__.partition(".")[0]
     if library in ("requests", "urllib3") or isinstance(error, ConnectionError):
         return ConnectionError(

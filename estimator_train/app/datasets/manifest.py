@@ -82,14 +82,9 @@ class ManifestImages(ImageFiles):
         return kept, dataclasses.replace(held, weights=None)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
-        from estimator_train import input_fns
-
-        num_classes = None
-        if self.labels.ndim == 1:
-            num_classes = len(self.class_names)
-        return input_fns.labelled_images(
-            self.paths, self.labels, image_size, num_classes=num_classes, sample_weight=self.weights, **options
-        )
+        if self.labels.ndim > 1:  # not class indices
+            options["num_classes"] = None
+        return super().input_fn(image_size, sample_weight=self.weights, **options)
 
 
 def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification") -> Dataset:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tabulate
 
-_SHOWN = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC AUC"}
+SHOWN = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC AUC"}  # in tables
 _NAME = 27  # the columns of the longest class name; longer ones are cut
 
 
@@ -20,7 +20,7 @@ class ClassMetrics:
     f1: float
     roc_auc: float | None
     support: int  # number of examples of the class
-    pr_auc: float | None = None  # average precision, as scikit-learn defines it
+    pr_auc: float | None  # average precision, as scikit-learn defines it
 
 
 def class_metrics(
@@ -62,12 +62,12 @@ def class_table(header: str, classes: Mapping[str, ClassMetrics], result: Any) -
     """Formats the metrics of the classes, and their averages in `result`, in at most 80 columns of a terminal."""
     rows = [[shortened(name), *_shown(each), each.support] for name, each in classes.items()]
     rows += [tabulate.SEPARATING_LINE, ["macro average", *_shown(result, "macro_"), result.examples]]
-    headers = [header, *_SHOWN.values(), "support"]
+    headers = [header, *SHOWN.values(), "support"]
     return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", *["right"] * 5])
 
 
 def _shown(values, prefix=""):
-    return [digits(getattr(values, prefix + name)) for name in _SHOWN]
+    return [digits(getattr(values, prefix + name)) for name in SHOWN]
 
 
 def digits(value: float | None) -> str:
@@ -88,6 +88,6 @@ def _areas(area_under_curve: Callable[[np.ndarray, np.ndarray], float], is_class
     """Returns the area under a curve of each class against all others; None if either has no examples."""
     areas: list[float | None] = []
     for belongs, score in zip(is_class.T, scores.T, strict=True):
-        is_defined = belongs.any() and not belongs.all() and np.isfinite(score).all()
+        is_defined = belongs.any() and not belongs.all()
         areas.append(float(area_under_curve(belongs, score)) if is_defined else None)
     return areas

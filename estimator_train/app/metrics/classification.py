@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tabulate
@@ -25,10 +24,7 @@ _BINS = 10  # in a reliability diagram
 
 @dataclasses.dataclass(frozen=True)
 class Classification:
-    """The metrics of a classifier. Macro averages weight all classes equally.
-
-    Metrics with a default are None in evaluations logged by earlier versions.
-    """
+    """The metrics of a classifier. Macro averages weight all classes equally."""
 
     examples: int
     accuracy: float
@@ -39,18 +35,14 @@ class Classification:
     macro_roc_auc: float | None
     classes: dict[str, ClassMetrics]  # in the order of their indices
     confusion_matrix: list[list[int]]  # rows are true classes, columns predicted ones
-    macro_pr_auc: float | None = None
-    balanced_accuracy: float | None = None  # mean recall of the classes that have examples
-    cohen_kappa: float | None = None  # None if all examples are of one class and predicted correctly
-    # Expected calibration error over ten bins, https://arxiv.org/abs/1706.04599; None if probabilities are not finite.
-    calibration_error: float | None = None
+    macro_pr_auc: float | None
+    balanced_accuracy: float  # mean recall of the classes that have examples
+    cohen_kappa: float | None  # None if all examples are of one class and predicted correctly
+    calibration_error: float  # expected, over ten bins: https://arxiv.org/abs/1706.04599
     # (mean probability of the predicted class, accuracy, number of examples) of each bin that is not empty.
-    calibration: list[tuple[float, float, int]] | None = None
+    calibration: list[tuple[float, float, int]]
 
     task = "classification"
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
     def summary(self) -> dict[str, float | None]:
         """Returns the metrics by which checkpoints are compared; the first one ranks them."""
@@ -184,8 +176,6 @@ def _cohen_kappa(labels, predicted):
 def _calibration(confidences, is_right):
     """Returns (mean confidence, accuracy, count) for each bin of confidences that is not empty."""
     # scikit-learn's calibration_curve does not return the counts, which weight the error and size the diagram's dots.
-    if not np.isfinite(confidences).all():
-        return None
     bins = np.minimum((_BINS * confidences).astype(int), _BINS - 1)
     counts = np.bincount(bins)
     used = np.flatnonzero(counts)
@@ -194,8 +184,6 @@ def _calibration(confidences, is_right):
 
 
 def _calibration_error(calibration):
-    if calibration is None:
-        return None
     examples = sum(count for *_, count in calibration)
     return sum(count / examples * abs(confidence - share) for confidence, share, count in calibration)
 

@@ -3,7 +3,6 @@
 import dataclasses
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -27,13 +26,10 @@ class Multilabel:
     macro_f1: float
     macro_roc_auc: float | None
     labels: dict[str, ClassMetrics]  # in the order of the outputs
-    macro_pr_auc: float | None = None
-    thresholds: dict[str, float] | None = None  # None: THRESHOLD for all labels
+    macro_pr_auc: float | None
+    thresholds: dict[str, float] | None  # None: THRESHOLD for all labels
 
     task = "multilabel"
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
     def summary(self) -> dict[str, float | None]:
         """Returns the metrics by which checkpoints are compared; the first one ranks them."""

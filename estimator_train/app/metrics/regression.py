@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,9 +22,6 @@ class Regression:
     r2: float | None
 
     task = "regression"
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
     def summary(self) -> dict[str, float | None]:
         """Returns the metrics by which checkpoints are compared; the first one ranks them."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import tf_keras as keras
 
 __all__ = [
-    "FORMER_NAMES",
     "NAMES",
     "TASKS",
     "Optimization",
@@ -32,15 +31,14 @@ __all__ = [
 TASKS = ("classification", "multilabel", "regression")
 _SMALL = ("small_cnn", "fashion_mnist_cnn")
 NAMES = (*_SMALL, *CLASSES)
-FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError if `name` is in neither `NAMES` nor `FORMER_NAMES`.
+    """Raises ValueError if `name` is not one of `NAMES`.
 
     >>> models.check_name("mobilenet_v2")
     """
-    if name in NAMES or name in FORMER_NAMES:
+    if name in NAMES:
         return
     advice = f"pass {', '.join(_SMALL)} or a classifier of keras.applications, such as mobilenet_v2 or resnet50_v2"
     if similar := ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5)):
@@ -67,7 +65,7 @@ def build_model(
         model = build_model("efficientnet_b0", image_size=(224, 224), num_classes=2, freeze="block5c_add")
 
     Args:
-      name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" follow `tf_keras.applications`.
+      name: one of `NAMES`; those such as "resnet50_v2" follow `tf_keras.applications`.
       image_size: (height, width) in pixels.
       num_classes: how many classes or labels there are; 1 for a regression.
       weights: "imagenet", "none" for random weights, or an HDF5 file; None means ImageNet's, if the model has any. A
@@ -87,7 +85,6 @@ def build_model(
       ConnectionError: the ImageNet weights could not be downloaded.
     """
     check_name(name)
-    name = FORMER_NAMES.get(name, name)
     if load_weights:
         check_weights(weights)
     check_freeze(name, weights, freeze)

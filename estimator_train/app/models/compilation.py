@@ -98,13 +98,10 @@ def _optimizer(keras, model, optimization, steps, first_step):
     rate = _learning_rate(keras, config["learning_rate"], optimization, steps)
     if first_step and isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
         rate = _beginning(keras)(rate, first_step=first_step)
-    config["learning_rate"] = rate
-    if optimization.momentum is not None:
-        if "momentum" not in config:
-            raise ValueError(f"{type(optimizer).__name__} has no momentum; pass the optimizer sgd or rmsprop")
-        config["momentum"] = optimization.momentum
-    if optimization.weight_decay is not None:
-        config["weight_decay"] = optimization.weight_decay
+    if optimization.momentum is not None and "momentum" not in config:
+        raise ValueError(f"{type(optimizer).__name__} has no momentum; pass the optimizer sgd or rmsprop")
+    given = {"momentum": optimization.momentum, "weight_decay": optimization.weight_decay}
+    config |= {"learning_rate": rate} | {name: value for name, value in given.items() if value is not None}
     if optimization.clip_norm is not None:
         config |= {"global_clipnorm": optimization.clip_norm, "clipnorm": None, "clipvalue": None}
     if optimization.ema is not None:

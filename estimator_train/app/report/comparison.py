@@ -10,7 +10,7 @@ import tabulate
 from scipy import stats
 
 from estimator_train._engine.host.html_table import html_table
-from estimator_train.app.metrics.class_metrics import digits, shortened
+from estimator_train.app.metrics.class_metrics import SHOWN, digits, shortened
 from estimator_train.app.runs.parsed_json import NUMBER
 from estimator_train.app.runs.predictions_file import Prediction
 
@@ -25,7 +25,6 @@ _METRICS = {
     "PR AUC": "macro_pr_auc",
     "Cohen's kappa": "cohen_kappa",
 }
-_CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
 
 
 class Run(NamedTuple):
@@ -167,7 +166,7 @@ def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[Any]]]:
         return {}
     tables = [run.classes["classes"] for run in runs if run.classes]
     return {
-        name: {label: [classes.get(name, {}).get(key) for classes in tables] for label, key in _CLASS_METRICS.items()}
+        name: {label: [classes.get(name, {}).get(key) for classes in tables] for key, label in SHOWN.items()}
         for name in tables[0]
     }
 

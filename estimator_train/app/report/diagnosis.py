@@ -24,6 +24,13 @@ _FOR_COMPUTE = {
     "--gpus": "--gpus N",
     "--batch-size": "a larger --batch-size",
 }
+_FOR_PAUSES = {  # of a training, by their kind
+    "evaluation": {"--evaluate-every": "--evaluate-every with more steps"},
+    "checkpoint": {
+        "--async-checkpoints": "--async-checkpoints",
+        "--save-checkpoints-steps": "--save-checkpoints-steps with more steps",
+    },
+}
 
 
 def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
@@ -81,14 +88,7 @@ def diagnose(
 
 def _interruptions(timing, turned):
     """Yields a sentence each for evaluations and checkpoints if they take long."""
-    advice = {
-        "evaluation": {"--evaluate-every": "--evaluate-every with more steps"},
-        "checkpoint": {
-            "--async-checkpoints": "--async-checkpoints",
-            "--save-checkpoints-steps": "--save-checkpoints-steps with more steps",
-        },
-    }
-    for kind, flags in advice.items():
+    for kind, flags in _FOR_PAUSES.items():
         share = timing.get(f"{kind}_seconds", 0) / timing.get("whole_seconds", 1)
         if share > _MUCH:
             sentence = f"{kind.capitalize()}s took {share:.0%} of the total time"

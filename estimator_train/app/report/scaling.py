@@ -36,10 +36,10 @@ def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None
     epoch. `speed_up` is relative to the first dict; `efficiency` is the speed-up divided by the ratio of replicas.
     """
     rows = []
+    first_replicas, first = next(iter(timings.items()))
     for replicas, timing in timings.items():
         examples_per_step = timing["examples_per_second"] * timing["mean_seconds"]
         steps_per_epoch = train_examples and math.ceil(train_examples / round(examples_per_step))
-        first = rows[0] if rows else {**timing, "replicas": replicas}
         speed_up = timing["examples_per_second"] / first["examples_per_second"]
         rows.append(
             {
@@ -50,7 +50,7 @@ def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None
                 "examples_per_second": timing["examples_per_second"],
                 "input_wait_share": timing["input_wait_share"],
                 "speed_up": speed_up,
-                "efficiency": speed_up * first["replicas"] / replicas,
+                "efficiency": speed_up * first_replicas / replicas,
             }
         )
     return rows

@@ -36,19 +36,6 @@ _RESULTS = {
 log = tf.get_logger()
 
 
-def append(
-    model_dir: StrPath,
-    checkpoint: str,
-    metrics: Mapping[str, Any],
-    result: tasks.Result | None = None,
-    **about: str | None,
-) -> dict[str, Any]:
-    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds, see `entry_of`."""
-    entry = entry_of(checkpoint, metrics, result, **about)
-    _append(as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n")
-    return entry
-
-
 def entry_of(
     checkpoint: str,
     metrics: Mapping[str, Any],
@@ -79,8 +66,22 @@ def entry_of(
     }
     entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
     if result is not None:
-        entry[result.task] = result.to_json()
+        entry[result.task] = dataclasses.asdict(result)
     return entry
+
+
+def append(model_dir: StrPath, entry: Mapping[str, Any]) -> None:
+    """Appends a line with an entry, see `entry_of`, to evaluations.jsonl in `model_dir`."""
+    path, line = as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n"
+    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
+        if path.exists():
+            line = path.read_bytes() + line
+        write_whole(path, line)
+        return
+    # Unbuffered: a single write keeps the lines of several processes apart.
+    with open(path, "ab+", buffering=0, opener=no_link) as file:
+        file.write(_end_of_torn_line(file) + line)
+        os.fsync(file.fileno())
 
 
 def read(model_dir: StrPath) -> list[dict[str, Any]]:
@@ -131,18 +132,6 @@ def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [entry for entry in evaluations if not entry.get("name")] or evaluations
 
 
-def _append(path, line):
-    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
-        if path.exists():
-            line = path.read_bytes() + line
-        write_whole(path, line)
-        return
-    # Unbuffered: a single write keeps the lines of several processes apart.
-    with open(path, "ab+", buffering=0, opener=no_link) as file:
-        file.write(_end_of_torn_line(file) + line)
-        os.fsync(file.fileno())
-
-
 def _end_of_torn_line(file):
     """Returns a newline if a killed process left the last line unfinished, else nothing."""
     if file.seek(0, os.SEEK_END) == 0:
@@ -163,21 +152,17 @@ def _entry(line):
     entry = parsed(line)
     if not has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    try:
-        results = {task: _result(entry[task], *form) for task, form in _RESULTS.items() if task in entry}
-    except (TypeError, AttributeError):
+    if not all(_is_result(entry[task], *form) for task, form in _RESULTS.items() if task in entry):
         return None
-    return entry | results
+    return entry
 
 
-def _result(value, kind, types):
-    """Returns a stored result with None for what the version which logged it did not have.
+def _is_result(value, kind, types):
+    if not has(value, examples=int, **types) or not _has_fields(value, kind):
+        return False
+    by_class = value.get("classes") or value.get("labels") or {}
+    return all(_has_fields(each, ClassMetrics) for each in by_class.values())
 
-    Raises TypeError or AttributeError if it is of another kind, or lacks what all versions have.
-    """
-    if not has(value, examples=int, **types):
-        raise TypeError(f"not a {kind.__name__}: {value!r}")
-    by_class = {}
-    for part in value.keys() & {"classes", "labels"}:
-        by_class[part] = {name: ClassMetrics(**each) for name, each in value[part].items()}
-    return dataclasses.asdict(kind(**value | by_class))
+
+def _has_fields(value, kind):
+    return isinstance(value, dict) and value.keys() == {field.name for field in dataclasses.fields(kind)}

@@ -62,9 +62,7 @@ def _git_commit():
     without = [part for name in filters for part in ("-c", f"{name}=")]
     programs_off = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"]
     differs = _git(*without, "diff", "--quiet", *programs_off, "HEAD").returncode == 1
-    if differs:
-        return f"{commit}-dirty"
-    return commit
+    return commit + "-dirty" * differs
 
 
 def _git(*arguments):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import math
 import os
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import StrPath, as_path
-from estimator_train.app.models import parse_phases
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
 
@@ -102,7 +100,7 @@ class StoredRun:
 
     @functools.cached_property
     def evaluations(self) -> list[dict[str, Any]]:
-        """The evaluations, in order: see `evaluations.append`."""
+        """The evaluations, in order: see `evaluations.entry_of`."""
         from estimator_train.app.runs import evaluations
 
         return evaluations.read(self.model_dir)
@@ -165,16 +163,7 @@ class StoredRun:
     @property
     def phase_ends(self) -> Sequence[int]:
         """Global steps at which one of the run's --phases ends and the next one begins."""
-        if "phase_ends" in self.about:
-            return self.about["phase_ends"]
-        # Before phases could stop early, run.json did not say where they end.
-        if not isinstance(self.settings.get("phases"), str) or "last_step" not in self.about:
-            return []
-        try:
-            epochs = [phase.epochs for phase in parse_phases(self.settings["phases"])]
-        except ValueError:  # written by hand
-            return []
-        return [round(self.about["last_step"] * ended / sum(epochs)) for ended in itertools.accumulate(epochs)][:-1]
+        return self.about.get("phase_ends", [])
 
     @functools.cached_property
     def weights(self) -> int | None:

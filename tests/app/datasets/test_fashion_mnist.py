@@ -37,7 +37,7 @@ def test_fashion_mnist_has_the_blogs_settings_and_loads_when_read(downloads):
     assert downloads == [1]
     np.testing.assert_allclose(images[3] * 255, np.full((28, 28, 3), 60), atol=1e-3)
 
-    model = models.build_model("convnet", image_size=data.image_size, num_classes=10)
+    model = models.build_model("fashion_mnist_cnn", image_size=data.image_size, num_classes=10)
     assert [layer.filters for layer in model.layers if hasattr(layer, "filters")] == [32, 64]
     assert model.evaluate(images, labels, verbose=0)[0] > 0
 

@@ -25,10 +25,6 @@ def images():
     return np.random.default_rng(3).random((2, *SIZE, 3), np.float32)
 
 
-def test_a_former_name_of_a_model_still_builds_it():
-    assert build("convnet", image_size=(28, 28)).name == "fashion_mnist_cnn"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_models_give_float32_probabilities_and_learn_from_one_hot_labels(name, images):

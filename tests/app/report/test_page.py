@@ -1,6 +1,7 @@
 """The report shows what a run has, names what it lacks, and is self-contained."""
 
 import base64
+import dataclasses
 import io
 import json
 import os
@@ -43,7 +44,7 @@ def write_run(folder):
             writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag=tag, simple_value=scalar)]), step)
     writer.close()
     labels, probabilities = np.array([0, 0, 1, 1]), np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
-    result = classification.result(CLASS_NAMES, labels, probabilities).to_json()
+    result = dataclasses.asdict(classification.result(CLASS_NAMES, labels, probabilities))
     evaluations = [
         {"checkpoint": "model.ckpt-100", "step": 100, "metrics": {"loss": None, "recalls": [1.0, None]}},
         {"checkpoint": "model.ckpt-201", "step": 201, "metrics": {"loss": 0.6125, "recalls": [1.0, 0.5]}}

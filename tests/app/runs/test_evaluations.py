@@ -12,11 +12,14 @@ METRICS = {"loss": np.float32(0.5), "global_step": np.int64(2)}
 
 def test_a_line_behind_a_torn_one_is_whole(tmp_path):
     path = tmp_path / "evaluations.jsonl"
-    first = evaluations.append(tmp_path, "run/model.ckpt-2", METRICS)
+    first, second, third = (
+        evaluations.entry_of(f"run/model.ckpt-{step}", METRICS | {"global_step": np.int64(step)}) for step in (2, 4, 6)
+    )
+    evaluations.append(tmp_path, first)
     with path.open("a") as file:
         file.write('{"checkpoint": "model.ck')
-    second = evaluations.append(tmp_path, "run/model.ckpt-4", METRICS | {"global_step": np.int64(4)})
-    third = evaluations.append(tmp_path, "run/model.ckpt-6", METRICS | {"global_step": np.int64(6)})
+    evaluations.append(tmp_path, second)
+    evaluations.append(tmp_path, third)
     assert evaluations.read(tmp_path) == [first, second, third]
     *_, last = path.read_text().splitlines()
     assert len(path.read_text().splitlines()) == 4 and json.loads(last) == third
@@ -25,4 +28,4 @@ def test_a_line_behind_a_torn_one_is_whole(tmp_path):
 def test_a_directory_in_its_place_is_refused(tmp_path):
     (tmp_path / "evaluations.jsonl").mkdir()
     with pytest.raises(IsADirectoryError, match="Is a directory.*evaluations.jsonl"):
-        evaluations.append(tmp_path, "run/model.ckpt-2", METRICS)
+        evaluations.append(tmp_path, evaluations.entry_of("run/model.ckpt-2", METRICS))

@@ -1,5 +1,6 @@
 """estimator_train evaluate: evaluates checkpoints of a run."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -199,7 +200,7 @@ def _numbers(metrics, result):
     """Yields (metric, class, predicted class, value) for each metric."""
     values = {}
     if result is not None:
-        values = result.to_json()
+        values = dataclasses.asdict(result)
     classes, matrix = values.pop("classes", {}) | values.pop("labels", {}), values.pop("confusion_matrix", [])
     values.pop("calibration", None)  # a curve
     thresholds = values.pop("thresholds", None) or {}

@@ -50,14 +50,15 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
 def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images=None):
     """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv, unless `model_dir` is None.
 
-    `name` and `images` are those of `evaluations.append`. predictions.csv belongs to the run's result, on its own
+    `name` and `images` are those of `evaluations.entry_of`. predictions.csv belongs to the run's result, on its own
     evaluation images. Returns the line's content.
     """
     metrics, labels, outputs, result = evaluation
+    entry = evaluations.entry_of(checkpoint, metrics, result, name=name, images=images)
     if model_dir is None:
-        return evaluations.entry_of(checkpoint, metrics, result, name=name, images=images)
+        return entry
     with one_line_errors():
-        entry = evaluations.append(model_dir, checkpoint, metrics, result, name=name, images=images)
+        evaluations.append(model_dir, entry)
         is_missing = not as_path(model_dir, predictions_file.NAME).exists()
         replaces = name != AFTERWARDS or is_missing or _is_result_by_command(model_dir)
         if result and settings.task == "classification" and replaces and not images:

@@ -203,7 +203,8 @@ def test_predictions_csv_belongs_to_the_evaluation_that_compare_shows(settings, 
 
 def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):
     metrics = {"loss": np.float32("nan"), "auc": np.float32(0.5), "recalls": np.array([1.0, np.inf]), "global_step": 3}
-    entry = evaluations.append(tmp_path, f"{tmp_path}/model.ckpt-3", metrics)
+    entry = evaluations.entry_of(f"{tmp_path}/model.ckpt-3", metrics)
+    evaluations.append(tmp_path, entry)
     assert log(tmp_path) == [entry]
     assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-3", 3)
     assert entry["metrics"] == {"loss": None, "auc": 0.5, "recalls": [1.0, None]}
