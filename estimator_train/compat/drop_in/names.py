@@ -1,10 +1,12 @@
 """Maps the names of tf.estimator and of its old library's modules to this package, as "module:name"."""
 
+from collections import defaultdict
+
 # The names of tf.estimator, by module below tensorflow_estimator.python.estimator.
 _TOP = {
     "canned.baseline": "BaselineClassifier BaselineEstimator BaselineRegressor",
     "canned.dnn": "DNNClassifier DNNEstimator DNNRegressor",
-    "canned.dnn_linear_combined": ("DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor"),
+    "canned.dnn_linear_combined": "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor",
     "canned.linear": "LinearClassifier LinearEstimator LinearRegressor",
     "canned.parsing_utils": "classifier_parse_example_spec regressor_parse_example_spec",
     "estimator": "Estimator VocabInfo WarmStartSettings",
@@ -44,23 +46,21 @@ _EXPORT = {
     "export.export_output": "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput",
 }
 _INPUTS = {"inputs.numpy_io": "numpy_input_fn", "inputs.pandas_io": "pandas_input_fn"}
-
-
 _TPU = {
     "tpu.tpu_config": "InputPipelineConfig RunConfig TPUConfig",
     "tpu.tpu_estimator": "TPUEstimator TPUEstimatorSpec",
 }
 
 
-def _names(table):
-    return [name for names in table.values() for name in names.split()]
+def _face(module, table):
+    return {name: f"{module}:{name}" for names in table.values() for name in names.split()}
 
 
-_V2 = {name: f"estimator_train:{name}" for name in _names(_TOP)}
-_EXPERIMENTAL_NAMES = {name: f"estimator_train.experimental:{name}" for name in _names(_EXPERIMENTAL)}
-_EXPORT_NAMES = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)}
-_INPUT_NAMES = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
-_TPU_NAMES = {name: f"estimator_train.compat.drop_in.tpu:{name}" for name in _names(_TPU)}
+_V2 = _face("estimator_train", _TOP)
+_EXPERIMENTAL_NAMES = _face("estimator_train.experimental", _EXPERIMENTAL)
+_EXPORT_NAMES = _face("estimator_train.export", _EXPORT)
+_INPUT_NAMES = _face("estimator_train.inputs", _INPUTS)
+_TPU_NAMES = _face("estimator_train.compat.drop_in.tpu", _TPU)
 
 # Names that mean another class in tf.compat.v1.
 _CANNED = [name for name in _V2 if name.startswith(("Baseline", "DNN", "Linear"))]
@@ -170,11 +170,7 @@ _BESIDES = {
         "run_config": "TaskType",
     },
     **dict.fromkeys(["tpu.error_handling", "tpu.tpu_context", "tpu.util"], {}),  # imported, and used on TPUs alone
-    "tpu.tpu_config": {"compat.drop_in.tpu": _TPU["tpu.tpu_config"]},
-    "tpu.tpu_estimator": {
-        "compat.drop_in.tpu": _TPU["tpu.tpu_estimator"],
-        "compat.drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion",
-    },
+    "tpu.tpu_estimator": {"compat.drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion"},
     "training": {
         "compat.drop_in.training": "_ContinuousEvalListener _EvalResult _EvalStatus _TrainingExecutor _assert_eval_spec"
     },
@@ -194,21 +190,18 @@ _ESTIMATOR_LIB = {
 
 def _old_library():
     """Returns the modules below tensorflow_estimator.python.estimator, where v2 classes end with V2."""
-    everything = {**_V1, **_EXPERIMENTAL_NAMES, **_EXPORT_NAMES, **_INPUT_NAMES}
-    modules = {"estimator_lib": dict(_ESTIMATOR_LIB)}
+    modules = defaultdict(dict, estimator_lib=_ESTIMATOR_LIB)
     for module, table in _BESIDES.items():
-        held = modules.setdefault(module, {})
+        modules[module] = {}
         for ours, names in table.items():
             for name in names.split():
                 old, _, here = name.partition("=")
-                held[old] = f"estimator_train.{ours}:{here or old}"
-    for table in (_TOP, _EXPERIMENTAL, _EXPORT, _INPUTS):
+                modules[module][old] = f"estimator_train.{ours}:{here or old}"
+    exported = [(_V1, _TOP), (_EXPERIMENTAL_NAMES, _EXPERIMENTAL), (_EXPORT_NAMES, _EXPORT), (_INPUT_NAMES, _INPUTS)]
+    for face, table in [*exported, (_TPU_NAMES, _TPU)]:
         for module, names in table.items():
-            held = modules.setdefault(module, {})
-            for name in names.split():
-                held[name] = everything[name]
-                if name in _V1_OWN or name.endswith("_parse_example_spec"):
-                    held[f"{name}{'_v2' if name[0].islower() else 'V2'}"] = _V2[name]
+            modules[module] |= {name: face[name] for name in names.split()}
+            modules[module] |= {f"{name}V2": _V2[name] for name in names.split() if name in _V1_OWN}
     return modules
 
 
@@ -234,7 +227,6 @@ def _modules():
     modules = {face + part: names for face, parts in faces.items() for part, names in parts.items()}
     for library in ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator"):
         modules |= {f"{library}.{module}": names for module, names in _old_library().items()}
-        modules[library] = {}
     for path in list(modules):
         while (path := path.rpartition(".")[0]).startswith(("tensorflow_estimator", "tensorflow.python.estimator")):
             modules.setdefault(path, {})
