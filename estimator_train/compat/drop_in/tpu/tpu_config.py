@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_train import run_config
+from estimator_train._engine.run_config import _Fact, _Setting
 
 
 class InputPipelineConfig:
@@ -74,10 +75,8 @@ class RunConfig(run_config.RunConfig):
     TF_CONFIG or, without it, this process.
     """
 
-    _tpu_config: TPUConfig
-    _cluster: tf.distribute.cluster_resolver.ClusterResolver | None
-    _given_master: str | None
-    _given_evaluation_master: str | None
+    tpu_config = _Setting[TPUConfig]()
+    cluster = _Fact[tf.distribute.cluster_resolver.ClusterResolver | None]()
 
     def __init__(
         self,
@@ -90,38 +89,16 @@ class RunConfig(run_config.RunConfig):
         super().__init__(**kwargs)
         if cluster is not None:
             master = evaluation_master = cluster.master()
-        if evaluation_master is None:
-            evaluation_master = master
-        vars(self).update(
-            _tpu_config=tpu_config or TPUConfig(),
-            _cluster=cluster,
-            _given_master=master,
-            _given_evaluation_master=evaluation_master,
-        )
-
-    @property
-    def tpu_config(self) -> TPUConfig:
-        return self._tpu_config
-
-    @property
-    def cluster(self) -> tf.distribute.cluster_resolver.ClusterResolver | None:
-        return self._cluster
-
-    @property
-    def master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
-        """Address of the server that training sessions connect to; "" means this process."""
-        return super().master if self._given_master is None else self._given_master
-
-    @property
-    def evaluation_master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
-        """Address of the server that evaluation sessions connect to."""
-        if self._given_evaluation_master is None:
-            return super().evaluation_master
-        return self._given_evaluation_master
+        self._tpu_config = tpu_config or TPUConfig()
+        self._cluster = cluster
+        if master is not None:
+            self._master = self._evaluation_master = master
+        if evaluation_master is not None:
+            self._evaluation_master = evaluation_master
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with `changes`: `tpu_config` or arguments of `estimator_train.RunConfig.replace`."""
-        tpu_config = changes.pop("tpu_config", self._tpu_config)
+        tpu_config = changes.pop("tpu_config", self.tpu_config)
         replaced: Any = super().replace(**changes)
-        vars(replaced).update(_tpu_config=tpu_config)
+        replaced._tpu_config = tpu_config
         return replaced
