@@ -8,6 +8,7 @@ _v1 = tf.compat.v1.distribute
 
 CrossDeviceOps = _v1.CrossDeviceOps
 DistributionStrategy = _v1.Strategy
+OneDeviceStrategy = _v1.OneDeviceStrategy
 ReductionToOneDeviceCrossDeviceOps = _v1.ReductionToOneDevice
 get_cross_replica_context = tf.distribute.get_strategy
 get_loss_reduction = _v1.get_loss_reduction
@@ -56,9 +57,6 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
                 f"{len(tf.config.get_visible_devices('GPU'))} GPUs; estimator_train run --tf1 --replicas "
                 f"{len(devices)} uses CPU replicas instead"
             )
-
-
-OneDeviceStrategy = _v1.OneDeviceStrategy
 
 
 class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServerStrategy):
