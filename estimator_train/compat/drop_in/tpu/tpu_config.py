@@ -46,13 +46,7 @@ class TPUConfig(_TPUConfig):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TPUConfig:
         config = super().__new__(cls, *args, **kwargs)
-        per_loop = config.iterations_per_loop
-        is_time = isinstance(per_loop, str) and re.fullmatch(r"0*[1-9]\d*[smh]", per_loop)
-        if not is_time and not (isinstance(per_loop, numbers.Integral) and per_loop > 0):
-            raise ValueError(
-                "iterations_per_loop must be a positive int, or a time such as '3600s', '60m' or '1h', "
-                f"given: {per_loop!r}"
-            )
+        _check_loop(config.iterations_per_loop)
         for name in ("num_shards", "initial_infeed_sleep_secs"):
             count = getattr(config, name)
             if count is not None and count <= 0:
@@ -64,6 +58,14 @@ class TPUConfig(_TPUConfig):
             return config
         modes = (InputPipelineConfig.PER_SHARD_V1, InputPipelineConfig.PER_HOST_V1)
         return config._replace(per_host_input_for_training=modes[config.per_host_input_for_training])
+
+
+def _check_loop(steps):
+    is_time = isinstance(steps, str) and re.fullmatch(r"0*[1-9]\d*[smh]", steps)
+    if not is_time and not (isinstance(steps, numbers.Integral) and steps > 0):
+        raise ValueError(
+            f"iterations_per_loop must be a positive int, or a time such as '3600s', '60m' or '1h', given: {steps!r}"
+        )
 
 
 class RunConfig(run_config.RunConfig):

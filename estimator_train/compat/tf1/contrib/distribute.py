@@ -45,11 +45,7 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
     ):
         if num_gpus is not None and num_gpus_per_worker is not None:
             raise ValueError("num_gpus and num_gpus_per_worker mean the same; give one")
-        count = num_gpus_per_worker if num_gpus is None else num_gpus
-        if devices is not None and count is not None:
-            raise ValueError("devices and num_gpus exclude each other; give one")
-        if count is not None:
-            devices = [f"GPU:{index}" for index in range(count)] or ["CPU:0"]
+        devices = _devices(devices, num_gpus_per_worker if num_gpus is None else num_gpus)
         super().__init__(devices, cross_device_ops or cross_tower_ops)
         if absent_gpus.are_absent(self.extended.worker_devices):  # --replicas puts CPUs in their place
             raise ValueError(
@@ -57,6 +53,14 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
                 f"{len(tf.config.get_visible_devices('GPU'))} GPUs; estimator_train run --tf1 --replicas "
                 f"{len(devices)} uses CPU replicas instead"
             )
+
+
+def _devices(devices, num_gpus):
+    if num_gpus is None:
+        return devices
+    if devices is not None:
+        raise ValueError("devices and num_gpus exclude each other; give one")
+    return [f"GPU:{index}" for index in range(num_gpus)] or ["CPU:0"]
 
 
 class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServerStrategy):
