@@ -53,8 +53,18 @@ _TPU = {
 }
 
 
+def places(table: dict[str, str], prefix: str = "") -> dict[str, str]:
+    """Returns the place of each name, "module:name", in a table of modules and their names, where "old=new" renames."""
+    found = {}
+    for module, names in table.items():
+        for name in names.split():
+            old, _, here = name.partition("=")
+            found[old] = f"{prefix}{module}:{here or old}"
+    return found
+
+
 def _face(module, table):
-    return {name: f"{module}:{name}" for names in table.values() for name in names.split()}
+    return places({module: " ".join(table.values())})
 
 
 _V2 = _face("estimator_train", _TOP)
@@ -207,12 +217,7 @@ _ESTIMATOR_LIB = {
 def _old_library():
     """Returns the modules below tensorflow_estimator.python.estimator, where v2 classes end with V2."""
     modules = defaultdict(dict, estimator_lib=_ESTIMATOR_LIB)
-    for module, table in _BESIDES.items():
-        modules[module] = {}
-        for ours, names in table.items():
-            for name in names.split():
-                old, _, here = name.partition("=")
-                modules[module][old] = f"estimator_train.{ours}:{here or old}"
+    modules |= {module: places(table, "estimator_train.") for module, table in _BESIDES.items()}
     exported = [(_V1, _TOP), (_EXPERIMENTAL_NAMES, _EXPERIMENTAL), (_EXPORT_NAMES, _EXPORT), (_INPUT_NAMES, _INPUTS)]
     for face, table in [*exported, (_TPU_NAMES, _TPU)]:
         for module, names in table.items():
