@@ -29,12 +29,8 @@ def install() -> None:
     drop_in.install()
     import tensorflow as tf
 
-    from estimator_train.compat.tf1 import (  # these need the drop-in
-        contrib_modules,
-        merged_tensorflow,
-        private_tensorflow,
-        tensorflow_2,
-    )
+    # These need the drop-in.
+    from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, private_tensorflow, tensorflow_2
 
     with deprecation().silence():  # authors of TF 1 scripts cannot act on its warning
         tf.compat.v1.disable_v2_behavior()

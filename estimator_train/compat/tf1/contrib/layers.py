@@ -6,12 +6,7 @@ from tf_slim.layers.bucketization_op import bucketize  # noqa: F401
 from tf_slim.layers.initializers import *  # noqa: F403
 from tf_slim.layers.layers import *  # noqa: F403
 from tf_slim.layers.normalization import *  # noqa: F403
-from tf_slim.layers.optimizers import (  # noqa: F401
-    OPTIMIZER_CLS_NAMES,
-    OPTIMIZER_SUMMARIES,
-    adaptive_clipping_fn,
-    optimize_loss,
-)
+from tf_slim.layers.optimizers import OPTIMIZER_CLS_NAMES, OPTIMIZER_SUMMARIES, adaptive_clipping_fn, optimize_loss  # noqa: F401
 from tf_slim.layers.regularizers import *  # noqa: F403
 from tf_slim.layers.rev_block_lib import *  # noqa: F403
 from tf_slim.layers.summaries import *  # noqa: F403
