@@ -95,7 +95,9 @@ class HParams:
         if match["list"] is not None:
             return [_parse(name, kind, part) for part in match["list"].split(",") if part.strip()]
         value = _parse(name, kind, match["value"])
-        return [value] if is_list else value
+        if is_list:
+            return [value]
+        return value
 
     def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
         """Changes settings from a dict; returns self."""

@@ -85,7 +85,9 @@ def forward_features(estimator, keys=None, sparse_default_values=None):
 
 
 def _dense(feature, fill):
-    return tf.sparse.to_dense(feature, fill) if isinstance(feature, tf.SparseTensor) else feature
+    if isinstance(feature, tf.SparseTensor):
+        return tf.sparse.to_dense(feature, fill)
+    return feature
 
 
 def clip_gradients_by_norm(optimizer, clip_norm):
