@@ -1,9 +1,16 @@
 """tf.contrib.cluster_resolver, which has become tf.distribute.cluster_resolver."""
 
 import tensorflow as tf
-from tensorflow.compat.v1.distribute.cluster_resolver import *  # noqa: F403
-from tensorflow.compat.v1.distribute.cluster_resolver import GCEClusterResolver as GceClusterResolver  # noqa: F401
-from tensorflow.compat.v1.distribute.cluster_resolver import UnionResolver as UnionClusterResolver  # noqa: F401
+
+_resolvers = tf.compat.v1.distribute.cluster_resolver
+
+ClusterResolver = _resolvers.ClusterResolver
+GceClusterResolver = _resolvers.GCEClusterResolver
+KubernetesClusterResolver = _resolvers.KubernetesClusterResolver
+SimpleClusterResolver = _resolvers.SimpleClusterResolver
+SlurmClusterResolver = _resolvers.SlurmClusterResolver
+TFConfigClusterResolver = _resolvers.TFConfigClusterResolver
+UnionClusterResolver = _resolvers.UnionResolver
 
 
 class TPUClusterResolver(tf.compat.v1.distribute.cluster_resolver.SimpleClusterResolver):
@@ -12,7 +19,18 @@ class TPUClusterResolver(tf.compat.v1.distribute.cluster_resolver.SimpleClusterR
     Scripts make one whether or not they use a TPU. All arguments are ignored.
     """
 
-    def __init__(self, *arguments, **options):
+    def __init__(
+        self,
+        tpu=None,
+        zone=None,
+        project=None,
+        job_name="worker",
+        coordinator_name=None,
+        coordinator_address=None,
+        credentials="default",
+        service=None,
+        discovery_url=None,
+    ):
         super().__init__(tf.train.ClusterSpec({}))
 
     def get_master(self):

@@ -1,16 +1,22 @@
 """tf.contrib.eager: what TensorFlow 2 has under other names; Estimator code used it in programs of both kinds."""
 
 import tensorflow as tf
-from tensorflow.compat.v1 import enable_eager_execution, make_template, wrap_function  # noqa: F401
-from tensorflow.compat.v2 import GradientTape, custom_gradient, executing_eagerly, function  # noqa: F401
-from tensorflow.compat.v2.train import Checkpoint  # noqa: F401
-from tf_keras import metrics  # noqa: F401
+import tf_keras as keras
 
 _v1 = tf.compat.v1
 
+Checkpoint = tf.train.Checkpoint
+GradientTape = tf.GradientTape
+custom_gradient = tf.custom_gradient
 defun = tf.function
+enable_eager_execution = _v1.enable_eager_execution
+executing_eagerly = tf.executing_eagerly
+function = tf.function
 in_eager_mode = tf.executing_eagerly
+make_template = _v1.make_template
+metrics = keras.metrics
 py_func = tf.py_function
+wrap_function = _v1.wrap_function
 
 
 def Iterator(dataset):

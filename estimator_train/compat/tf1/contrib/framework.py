@@ -1,10 +1,6 @@
 """tf.contrib.framework: the argument scopes and variables of tf_slim, and names that tf has outside of contrib."""
 
 import tensorflow as tf
-from tensorflow.compat.v1.debugging import assert_same_float_dtype, assert_scalar  # noqa: F401
-from tensorflow.compat.v1.train import init_from_checkpoint  # noqa: F401
-from tensorflow.compat.v2 import CriticalSection, argsort, is_tensor, nest, sort  # noqa: F401
-from tensorflow.compat.v2.train import checkpoints_iterator, list_variables, load_checkpoint, load_variable  # noqa: F401
 from tf_slim.ops.arg_scope import *  # noqa: F403
 from tf_slim.ops.framework_ops import *  # noqa: F403
 from tf_slim.ops.variables import *  # noqa: F403
@@ -15,9 +11,21 @@ from estimator_train.compat.tf1 import private_tf_slim as _private_tf_slim  # no
 _v1 = tf.compat.v1
 _deprecation = _private_tensorflow.deprecation()
 
+CriticalSection = tf.CriticalSection
+argsort = tf.argsort
+assert_same_float_dtype = _v1.debugging.assert_same_float_dtype
+assert_scalar = _v1.debugging.assert_scalar
+checkpoints_iterator = tf.train.checkpoints_iterator
 deprecated = _deprecation.deprecated
 deprecated_arg_values = _deprecation.deprecated_arg_values
 deprecated_args = _deprecation.deprecated_args
+init_from_checkpoint = _v1.train.init_from_checkpoint
+is_tensor = tf.is_tensor
+list_variables = tf.train.list_variables
+load_checkpoint = tf.train.load_checkpoint
+load_variable = tf.train.load_variable
+nest = tf.nest
+sort = tf.sort
 
 
 def zero_initializer(ref, use_locking=True, name="zero_initializer"):

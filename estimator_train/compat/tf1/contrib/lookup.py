@@ -1,15 +1,17 @@
 """tf.contrib.lookup: the tables of tf.lookup."""
 
 import tensorflow as tf
-from tensorflow.compat.v1.lookup import KeyValueTensorInitializer, TextFileIndex, TextFileInitializer  # noqa: F401
 
 from estimator_train.compat.drop_in import private_tensorflow as _private_tensorflow
 
 _lookup = tf.compat.v1.lookup
 _lookup_ops = _private_tensorflow.lookup_ops()
 
+KeyValueTensorInitializer = _lookup.KeyValueTensorInitializer
 MutableHashTable = _lookup.experimental.MutableHashTable
+TextFileIndex = _lookup.TextFileIndex
 TextFileIdTableInitializer = _lookup_ops.TextFileIdTableInitializer
+TextFileInitializer = _lookup.TextFileInitializer
 TextFileStringTableInitializer = _lookup_ops.TextFileStringTableInitializer
 
 

@@ -1,11 +1,16 @@
 """tf.contrib.summary: summaries that ops write themselves, which have become TensorFlow 2's tf.summary."""
 
 import tensorflow as tf
-from tensorflow.compat.v1.summary import all_v2_summary_ops as all_summary_ops  # noqa: F401
-from tensorflow.compat.v1.summary import initialize  # noqa: F401
-from tensorflow.compat.v2.summary import SummaryWriter, create_noop_writer, flush, graph, should_record_summaries  # noqa: F401
 
 _v1, _v2 = tf.compat.v1, tf.compat.v2.summary
+
+SummaryWriter = _v2.SummaryWriter
+all_summary_ops = _v1.summary.all_v2_summary_ops
+create_noop_writer = _v2.create_noop_writer
+flush = _v2.flush
+graph = _v2.graph
+initialize = _v1.summary.initialize
+should_record_summaries = _v2.should_record_summaries
 
 
 def create_file_writer(logdir, max_queue=None, flush_millis=None, filename_suffix=None, name=None):
