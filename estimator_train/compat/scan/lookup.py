@@ -197,8 +197,8 @@ class Lookup:
             return self._target(held.targets[name])
         if parent and f"{last}.{name}" in names_of(parent).targets:
             return self._target(names_of(parent).targets[f"{last}.{name}"])
-        for star in map(self.module, held.stars):
-            if isinstance(star, str) and _exports(star, name) and (found := self.attribute(star, name)):
+        for star in held.stars:
+            if _exports(star, name) and (found := self.attribute(star, name)):
                 return found
         if not held.known:
             return VALUE
