@@ -25,10 +25,11 @@ class HParams:
     `override_from_dict` and `set_hparam` raise a KeyError for unknown names.
     """
 
-    def __init__(self, hparam_def: Any = None, **kwargs: Any) -> None:
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
         if hparam_def is not None:
             raise ValueError("hparam_def, a protocol buffer of tf.contrib, is not supported; pass the settings by name")
         self._types: dict[str, tuple[type, bool]] = {}
+        self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
@@ -129,6 +130,12 @@ class HParams:
             for part in default if is_list and isinstance(default, list) else [default]:
                 _cast(key, kind, part)
         return getattr(self, key)
+
+    def get_model_structure(self) -> Any:
+        return self._model_structure
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        self._model_structure = model_structure
 
     def __contains__(self, key: str) -> bool:
         return key in self._types
