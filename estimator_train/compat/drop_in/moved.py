@@ -8,6 +8,8 @@ import importlib.machinery
 import pkgutil
 import types
 
+from estimator_train.compat.drop_in.names import places
+
 # Each old module, and the modules that have its names today; none for a package of such modules.
 MODULES = {
     **dict.fromkeys(
@@ -83,8 +85,6 @@ def restore_names() -> None:
     """Sets the names that TensorFlow's modules have lost; a name that a module has stays as it is."""
     for old, table in NAMES.items():
         module = importlib.import_module(f"tensorflow.python.{old}")
-        for path, names in table.items():
-            for name in names.split():
-                before, _, today = name.partition("=")
-                if not hasattr(module, before):
-                    setattr(module, before, pkgutil.resolve_name(f"tensorflow.python.{path}:{today or before}"))
+        for name, place in places(table, "tensorflow.python.").items():
+            if not hasattr(module, name):
+                setattr(module, name, pkgutil.resolve_name(place))

@@ -1,10 +1,12 @@
 """Maps the names of tf.estimator and of its old library's modules to this package, as "module:name"."""
 
+from collections import defaultdict
+
 # The names of tf.estimator, by module below tensorflow_estimator.python.estimator.
 _TOP = {
     "canned.baseline": "BaselineClassifier BaselineEstimator BaselineRegressor",
     "canned.dnn": "DNNClassifier DNNEstimator DNNRegressor",
-    "canned.dnn_linear_combined": ("DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor"),
+    "canned.dnn_linear_combined": "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor",
     "canned.linear": "LinearClassifier LinearEstimator LinearRegressor",
     "canned.parsing_utils": "classifier_parse_example_spec regressor_parse_example_spec",
     "estimator": "Estimator VocabInfo WarmStartSettings",
@@ -44,23 +46,33 @@ _EXPORT = {
     "export.export_output": "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput",
 }
 _INPUTS = {"inputs.numpy_io": "numpy_input_fn", "inputs.pandas_io": "pandas_input_fn"}
-
-
+_TRAINING = {"estimator_training": "should_run_distribute_coordinator train_and_evaluate"}
 _TPU = {
     "tpu.tpu_config": "InputPipelineConfig RunConfig TPUConfig",
     "tpu.tpu_estimator": "TPUEstimator TPUEstimatorSpec",
 }
 
 
-def _names(table):
-    return [name for names in table.values() for name in names.split()]
+def places(table: dict[str, str], prefix: str = "") -> dict[str, str]:
+    """Returns the place of each name, "module:name", in a table of modules and their names, where "old=new" renames."""
+    found = {}
+    for module, names in table.items():
+        for name in names.split():
+            old, _, here = name.partition("=")
+            found[old] = f"{prefix}{module}:{here or old}"
+    return found
 
 
-_V2 = {name: f"estimator_train:{name}" for name in _names(_TOP)}
-_EXPERIMENTAL_NAMES = {name: f"estimator_train.experimental:{name}" for name in _names(_EXPERIMENTAL)}
-_EXPORT_NAMES = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)}
-_INPUT_NAMES = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
-_TPU_NAMES = {name: f"estimator_train.compat.drop_in.tpu:{name}" for name in _names(_TPU)}
+def _face(module, table):
+    return places({module: " ".join(table.values())})
+
+
+_V2 = _face("estimator_train", _TOP)
+_EXPERIMENTAL_NAMES = _face("estimator_train.experimental", _EXPERIMENTAL)
+_EXPORT_NAMES = _face("estimator_train.export", _EXPORT)
+_INPUT_NAMES = _face("estimator_train.inputs", _INPUTS)
+_TPU_NAMES = _face("estimator_train.compat.drop_in.tpu", _TPU)
+_TRAINING_NAMES = _face("estimator_train.compat.drop_in.training", _TRAINING)
 
 # Names that mean another class in tf.compat.v1.
 _CANNED = [name for name in _V2 if name.startswith(("Baseline", "DNN", "Linear"))]
@@ -118,6 +130,12 @@ _BESIDES = {
     },
     "canned.metric_keys": {"heads.keys": "MetricKeys"},
     "canned.optimizers": {"compat.drop_in.model_fns": "get_optimizer_instance get_optimizer_instance_v2"},
+    "canned.parsing_utils": {
+        "canned.parse_example_spec": (
+            "classifier_parse_example_spec_v2=classifier_parse_example_spec "
+            "regressor_parse_example_spec_v2=regressor_parse_example_spec"
+        )
+    },
     "canned.prediction_keys": {"heads.keys": "PredictionKeys"},
     "early_stopping": {"compat.drop_in.estimator": "read_eval_metrics"},
     "estimator": {
@@ -170,11 +188,7 @@ _BESIDES = {
         "run_config": "TaskType",
     },
     **dict.fromkeys(["tpu.error_handling", "tpu.tpu_context", "tpu.util"], {}),  # imported, and used on TPUs alone
-    "tpu.tpu_config": {"compat.drop_in.tpu": _TPU["tpu.tpu_config"]},
-    "tpu.tpu_estimator": {
-        "compat.drop_in.tpu": _TPU["tpu.tpu_estimator"],
-        "compat.drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion",
-    },
+    "tpu.tpu_estimator": {"compat.drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion"},
     "training": {
         "compat.drop_in.training": "_ContinuousEvalListener _EvalResult _EvalStatus _TrainingExecutor _assert_eval_spec"
     },
@@ -182,6 +196,14 @@ _BESIDES = {
         "compat.drop_in.util": "MultiHostDatasetInitializerHook parse_input_fn_result parse_iterator_result",
         "compat.drop_in.private_tensorflow": "fn_args",
     },
+}
+# Modules that TensorFlow had for tf.estimator alone, and where the old library has their names.
+_OF_TENSORFLOW = {
+    "tensorflow.python.tpu.error_handling": "tpu.error_handling",
+    "tensorflow.python.tpu.tpu_config": "tpu.tpu_config",
+    "tensorflow.python.tpu.tpu_context": "tpu.tpu_context",
+    "tensorflow.python.tpu.tpu_estimator": "tpu.tpu_estimator",
+    "tensorflow.python.tpu.util": "tpu.util",
 }
 _ESTIMATOR_LIB = {
     **_V1,
@@ -194,64 +216,46 @@ _ESTIMATOR_LIB = {
 
 def _old_library():
     """Returns the modules below tensorflow_estimator.python.estimator, where v2 classes end with V2."""
-    everything = {**_V1, **_EXPERIMENTAL_NAMES, **_EXPORT_NAMES, **_INPUT_NAMES}
-    modules = {"estimator_lib": dict(_ESTIMATOR_LIB)}
-    for module, table in _BESIDES.items():
-        held = modules.setdefault(module, {})
-        for ours, names in table.items():
-            for name in names.split():
-                old, _, here = name.partition("=")
-                held[old] = f"estimator_train.{ours}:{here or old}"
-    for table in (_TOP, _EXPERIMENTAL, _EXPORT, _INPUTS):
+    modules = defaultdict(dict, estimator_lib=_ESTIMATOR_LIB)
+    modules |= {module: places(table, "estimator_train.") for module, table in _BESIDES.items()}
+    exported = [(_V1, _TOP), (_EXPERIMENTAL_NAMES, _EXPERIMENTAL), (_EXPORT_NAMES, _EXPORT), (_INPUT_NAMES, _INPUTS)]
+    for face, table in [*exported, (_TPU_NAMES, _TPU)]:
         for module, names in table.items():
-            held = modules.setdefault(module, {})
-            for name in names.split():
-                held[name] = everything[name]
-                if name in _V1_OWN or name.endswith("_parse_example_spec"):
-                    held[f"{name}{'_v2' if name[0].islower() else 'V2'}"] = _V2[name]
+            modules[module] |= {name: face[name] for name in names.split()}
+            modules[module] |= {f"{name}V2": _V2[name] for name in names.split() if name in _V1_OWN}
     return modules
+
+
+_V2_PARTS = {"": _V2, ".experimental": _EXPERIMENTAL_NAMES, ".export": _EXPORT_NAMES}
+_V1_PARTS = {
+    "": _V1,
+    ".experimental": _EXPERIMENTAL_NAMES | _LOGIT_FN_BUILDERS,
+    ".export": _EXPORT_NAMES,
+    ".inputs": _INPUT_NAMES,
+    ".tpu": _TPU_NAMES,
+    ".tpu.experimental": {},
+}
+_FACES = {
+    "tensorflow.estimator": _V2_PARTS,
+    "tensorflow.compat.v1.estimator": _V1_PARTS,
+    "tensorflow.compat.v2.estimator": _V2_PARTS,
+    "tensorflow_estimator.estimator": _V1_PARTS,
+    "tensorflow_estimator.python.estimator.api._v1.estimator": _V1_PARTS,
+    "tensorflow_estimator.python.estimator.api._v2.estimator": _V2_PARTS,
+    "tensorflow.python.distribute.estimator_training": {"": _TRAINING_NAMES},
+}
 
 
 def _modules():
     """Returns a dict of every old module path to its names."""
-    v2 = {"": _V2, ".experimental": _EXPERIMENTAL_NAMES, ".export": _EXPORT_NAMES}
-    v1 = {
-        "": _V1,
-        ".experimental": _EXPERIMENTAL_NAMES | _LOGIT_FN_BUILDERS,
-        ".export": _EXPORT_NAMES,
-        ".inputs": _INPUT_NAMES,
-        ".tpu": _TPU_NAMES,
-        ".tpu.experimental": {},
-    }
-    faces = {
-        "tensorflow.estimator": v2,
-        "tensorflow.compat.v1.estimator": v1,
-        "tensorflow.compat.v2.estimator": v2,
-        "tensorflow_estimator.estimator": v1,
-        "tensorflow_estimator.python.estimator.api._v1.estimator": v1,
-        "tensorflow_estimator.python.estimator.api._v2.estimator": v2,
-    }
-    modules = {face + part: names for face, parts in faces.items() for part, names in parts.items()}
-    for library in ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator"):
-        modules |= {f"{library}.{module}": names for module, names in _old_library().items()}
-        modules[library] = {}
+    modules = {face + part: names for face, parts in _FACES.items() for part, names in parts.items()}
+    library = _old_library()
+    for path in ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator"):
+        modules |= {f"{path}.{module}": names for module, names in library.items()}
     for path in list(modules):
         while (path := path.rpartition(".")[0]).startswith(("tensorflow_estimator", "tensorflow.python.estimator")):
             modules.setdefault(path, {})
-    # TensorFlow had these modules for tf.estimator alone, and removed them with it.
-    for path in (
-        "tensorflow.python.tpu.error_handling",
-        "tensorflow.python.tpu.tpu_config",
-        "tensorflow.python.tpu.tpu_context",
-        "tensorflow.python.tpu.tpu_estimator",
-        "tensorflow.python.tpu.util",
-    ):
-        name = path.rpartition(".")[2]
-        modules[path] = modules[f"tensorflow_estimator.python.estimator.tpu.{name}"]
-    modules["tensorflow.python.distribute.estimator_training"] = {
-        name: f"estimator_train.compat.drop_in.training:{name}"
-        for name in ("should_run_distribute_coordinator", "train_and_evaluate")
-    }
+    modules |= {path: library[module] for path, module in _OF_TENSORFLOW.items()}
     return modules
 
 

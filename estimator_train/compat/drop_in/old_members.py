@@ -30,40 +30,38 @@ class _Reads:
         return self if instance is None else self._read(instance)
 
 
-def _session_config(self):
-    return self.config.session_config or default_session_config()
+class _OfEstimator:
+    _model_dir = _Reads(lambda estimator: estimator.model_dir)
+    _session_config = _Reads(lambda estimator: estimator.config.session_config or default_session_config())
+
+    def _call_input_fn(self, input_fn, mode, input_context=None):
+        params, context = self._params_in(mode), input_context or tf.distribute.InputContext()
+        return call_input_fn(input_fn, mode=mode, config=self.config, params=params, input_context=context)
+
+    def _call_model_fn(self, features, labels, mode, config):
+        """Builds the model in the default graph and returns its `EstimatorSpec`."""
+        return self._model.call(features, labels, mode, config, self._params_in(mode))
+
+    def _get_features_and_labels_from_input_fn(self, input_fn, mode):
+        """Calls `input_fn` and returns (features, labels, hooks) in the default graph."""
+        return parse_input_fn_result(self._call_input_fn(input_fn, mode))
+
+    def _get_features_from_input_fn(self, input_fn, mode):
+        features, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
+        return features, hooks
+
+    def _create_global_step(self, graph):
+        return v1.train.create_global_step(graph)
+
+    _create_and_assert_global_step = _create_global_step
 
 
-def _call_input_fn(self, input_fn, mode, input_context=None):
-    context = input_context or tf.distribute.InputContext()
-    return call_input_fn(input_fn, mode=mode, config=self.config, params=self._params_in(mode), input_context=context)
+class _OfSingleHead:
+    def _processed_labels(self, logits, labels):
+        return self._labels(labels, logits)
 
-
-def _call_model_fn(self, features, labels, mode, config):
-    """Builds the model in the default graph and returns its `EstimatorSpec`."""
-    return self._model.call(features, labels, mode, config, self._params_in(mode))
-
-
-def _get_features_and_labels_from_input_fn(self, input_fn, mode):
-    """Calls `input_fn` and returns (features, labels, hooks) in the default graph."""
-    return parse_input_fn_result(self._call_input_fn(input_fn, mode))
-
-
-def _get_features_from_input_fn(self, input_fn, mode):
-    features, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
-    return features, hooks
-
-
-def _create_global_step(self, graph):
-    return v1.train.create_global_step(graph)
-
-
-def _processed_labels(self, logits, labels):
-    return self._labels(labels, logits)
-
-
-def _unweighted_loss_and_weights(self, logits, labels, features):
-    return self._losses_and_weights(labels, logits, features)
+    def _unweighted_loss_and_weights(self, logits, labels, features):
+        return self._losses_and_weights(labels, logits, features)
 
 
 def _use_tpu_spec(kind, **arguments):
@@ -77,21 +75,8 @@ def _create_estimator_spec(self, *args, **kwargs):
     return self._create_tpu_estimator_spec(*args, **kwargs).as_estimator_spec()
 
 
-_MEMBERS: dict[type, dict[str, Any]] = {
-    Estimator: {
-        "_call_input_fn": _call_input_fn,
-        "_call_model_fn": _call_model_fn,
-        "_create_and_assert_global_step": _create_global_step,
-        "_create_global_step": _create_global_step,
-        "_get_features_and_labels_from_input_fn": _get_features_and_labels_from_input_fn,
-        "_get_features_from_input_fn": _get_features_from_input_fn,
-        "_model_dir": _Reads(lambda estimator: estimator.model_dir),
-        "_session_config": _Reads(_session_config),
-    },
-    Head: {"__init_subclass__": classmethod(_use_tpu_spec)},
-    SingleHead: {"_processed_labels": _processed_labels, "_unweighted_loss_and_weights": _unweighted_loss_and_weights},
-}
-
-for _kind, _members in _MEMBERS.items():
-    for _name, _member in _members.items():
-        setattr(_kind, _name, _member)
+Head.__init_subclass__ = classmethod(_use_tpu_spec)  # type: ignore[assignment]
+for _kind, _members in ((Estimator, _OfEstimator), (SingleHead, _OfSingleHead)):
+    for _name, _member in vars(_members).items():
+        if not _name.startswith("__"):
+            setattr(_kind, _name, _member)

@@ -15,7 +15,7 @@ def fn_args(function: Callable) -> tuple[str, ...]:
 
 
 def deprecation() -> ModuleType:
-    """Returns the module of the decorators `deprecated`, `deprecated_args` and `deprecated_arg_values`."""
+    """Returns the module of the decorators `deprecated`, `deprecated_args` and others, and of `silence`."""
     from tensorflow.python.util import deprecation
 
     return deprecation

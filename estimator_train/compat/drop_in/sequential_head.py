@@ -35,16 +35,9 @@ class SequentialHeadWrapper(Head):
             raise ValueError("MultiHead is not supported with SequentialHeadWrapper.")
         if not isinstance(sequence_length_mask, str):
             raise TypeError(f"sequence_mask column must be a string, given: {sequence_length_mask!r}")
-        columns = feature_columns or ()
-        if isinstance(columns, str):
-            columns = [columns]
-        if not isinstance(columns, Iterable) or not all(isinstance(column, str) for column in columns):
-            raise TypeError(
-                f"feature_columns must be either a string or an iterable of strings, got {feature_columns!r}"
-            )
         self._head = static_head
         self._mask_key = sequence_length_mask
-        self._columns = tuple(columns)
+        self._columns = _keys(feature_columns or ())
 
     @property
     def static_head(self) -> Head:
@@ -114,6 +107,14 @@ class SequentialHeadWrapper(Head):
                 f"dictionary, but was not found. Found keys: {list(features)}."
             )
         return features[self._mask_key]
+
+
+def _keys(columns):
+    if isinstance(columns, str):
+        return (columns,)
+    if not isinstance(columns, Iterable) or not all(isinstance(column, str) for column in columns):
+        raise TypeError(f"feature_columns must be either a string or an iterable of strings, got {columns!r}")
+    return tuple(columns)
 
 
 def _steps(tensor, mask):

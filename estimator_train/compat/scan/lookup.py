@@ -158,7 +158,8 @@ class Lookup:
             if found := self.attribute(path, name):
                 return found
         found = self._of_file(module, name)
-        if found is None and name in _restored(module):
+        restored = moved.NAMES.get(module.removeprefix(f"{INSIDE}."), {})
+        if found is None and name in names.places(restored):
             return VALUE
         return found
 
@@ -243,9 +244,3 @@ def _exports(module: str, name: str) -> bool:
     if public is None:
         return not name.startswith("_")
     return name in public
-
-
-def _restored(module: str) -> set[str]:
-    """Returns the names that `moved.restore_names` sets in a module."""
-    tables = moved.NAMES.get(module.removeprefix(f"{INSIDE}."), {})
-    return {name.partition("=")[0] for listed in tables.values() for name in listed.split()}

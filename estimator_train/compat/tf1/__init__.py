@@ -7,6 +7,7 @@ import sys
 
 from estimator_train.compat import drop_in
 from estimator_train.compat.drop_in import names
+from estimator_train.compat.drop_in.private_tensorflow import deprecation
 
 
 def install() -> None:
@@ -28,14 +29,11 @@ def install() -> None:
     drop_in.install()
     import tensorflow as tf
 
-    from estimator_train.compat.tf1 import (  # these need the drop-in
-        contrib_modules,
-        merged_tensorflow,
-        private_tensorflow,
-        tensorflow_2,
-    )
+    # These need the drop-in.
+    from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, private_tensorflow, tensorflow_2
 
-    _disable_v2_behavior(tf)
+    with deprecation().silence():  # authors of TF 1 scripts cannot act on its warning
+        tf.compat.v1.disable_v2_behavior()
     private_tensorflow.use_data_of_tf1()
     for path in names.MODULES:
         if path.startswith("tensorflow.compat.v1.estimator"):
@@ -44,14 +42,3 @@ def install() -> None:
     contrib_modules.install()
     merged_tensorflow.install()
     private_tensorflow.use_tf_keras()
-
-
-def _disable_v2_behavior(tf):
-    """Disables TensorFlow 2 behavior, without the deprecation warning: authors of TF 1 scripts cannot act on it."""
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
-    try:
-        tf.compat.v1.disable_v2_behavior()
-    finally:
-        logger.setLevel(level)

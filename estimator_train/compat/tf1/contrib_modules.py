@@ -35,9 +35,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname, path, target=None):
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
-        if source := source_of(fullname):
-            loader = self if source.startswith(contrib.__name__) else _Package()
-            return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
+        if source_of(fullname):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         # If `name` were set, Python would replace this error by one that does not suggest a replacement.
         parent, _, name = fullname.rpartition(".")
         raise ModuleNotFoundError(_why_absent(parent, name))
@@ -46,17 +45,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _ContribModule(spec.name)
 
     def exec_module(self, module):
-        pass
-
-
-class _Package(importlib.abc.Loader):
-    """Loads a package in place of a module of tf.contrib, and its modules in place of those below it."""
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        sys.modules[module.__name__] = importlib.import_module(source_of(module.__name__))
+        """Puts a package in place of a module of tf.contrib, and its modules in place of those below it."""
+        source = source_of(module.__name__)
+        if source.startswith(contrib.__name__):
+            return
+        sys.modules[module.__name__] = importlib.import_module(source)
         if module.__name__.removeprefix(f"{_ROOT}.").partition(".")[0] in _OF_SLIM:
             importlib.import_module("estimator_train.compat.tf1.private_tf_slim")
 

@@ -71,23 +71,34 @@ class HParams:
             name = match["name"]
             if name not in self._types:
                 raise ValueError(f"Unknown hyperparameter type for {name}")
-            kind, is_list = self._types[name]
             if match["index"] is not None:
-                if not is_list or match["value"] is None:
-                    raise ValueError(f"Must pass a value for an index of a list: {name}[{match['index']}]")
-                changed = lists.setdefault(name, list(getattr(self, name)))
-                if int(match["index"]) >= len(changed):
-                    raise ValueError(f"{name} has {len(changed)} values, none at [{match['index']}]")
-                changed[int(match["index"])] = _parse(name, kind, match["value"])
-                continue
-            if name in parsed:
+                self._set_item(lists, match)
+            elif name in parsed:
                 raise ValueError(f"Multiple assignments to variable '{name}' in {values}")
-            if match["list"] is None:
-                parsed[name] = _parse(name, kind, match["value"])
-                parsed[name] = [parsed[name]] if is_list else parsed[name]
             else:
-                parsed[name] = [_parse(name, kind, part) for part in match["list"].split(",") if part.strip()]
+                parsed[name] = self._parsed(match)
         return self.override_from_dict(lists | parsed)
+
+    def _set_item(self, lists, match):
+        """Sets an item of the setting's list in `lists`, which is a copy of the setting."""
+        name, index = match["name"], int(match["index"])
+        kind, is_list = self._types[name]
+        if not is_list or match["value"] is None:
+            raise ValueError(f"Must pass a value for an index of a list: {name}[{index}]")
+        changed = lists.setdefault(name, list(getattr(self, name)))
+        if index >= len(changed):
+            raise ValueError(f"{name} has {len(changed)} values, none at [{index}]")
+        changed[index] = _parse(name, kind, match["value"])
+
+    def _parsed(self, match):
+        name = match["name"]
+        kind, is_list = self._types[name]
+        if match["list"] is not None:
+            return [_parse(name, kind, part) for part in match["list"].split(",") if part.strip()]
+        value = _parse(name, kind, match["value"])
+        if is_list:
+            return [value]
+        return value
 
     def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
         """Changes settings from a dict; returns self."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -31,16 +30,10 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _execute(exec_module, module):
-    with _as_tensorflow(tf):
-        exec_module(module)
-
-
-@contextlib.contextmanager
-def _as_tensorflow(module):
-    """Makes `import tensorflow` return `module` inside the block, in all threads."""
+    """Executes a module for which, as for those in all threads meanwhile, `import tensorflow` returns TensorFlow 2."""
     outside = sys.modules["tensorflow"]
-    sys.modules["tensorflow"] = module
+    sys.modules["tensorflow"] = tf
     try:
-        yield
+        exec_module(module)
     finally:
         sys.modules["tensorflow"] = outside

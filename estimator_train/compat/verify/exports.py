@@ -62,12 +62,7 @@ def _values(key: str, shape: Sequence[int], dtype: tf.DType) -> np.ndarray:
 
 def _example(operation: tf.Operation) -> tf.train.Example:
     """Returns an example with the features that an operation parses."""
-    if operation.type == "ParseExampleV2":
-        sparse, dense = map(tf.get_static_value, operation.inputs[2:4])
-    else:  # of TensorFlow 1, with a tensor for each key
-        ends = np.cumsum([2, operation.get_attr("Nsparse"), operation.get_attr("Ndense")])
-        keys = [np.asarray(tf.get_static_value(key)).item() for key in operation.inputs[2 : ends[2]]]
-        sparse, dense = keys[: ends[1] - 2], keys[ends[1] - 2 :]
+    sparse, dense = _keys(operation)
     shapes = [[_SIZE]] * len(sparse) + list(map(_shape, operation.get_attr("dense_shapes")))
     dtypes = [*operation.get_attr("sparse_types"), *operation.get_attr("Tdense")]
     example = tf.train.Example()
@@ -75,3 +70,14 @@ def _example(operation: tf.Operation) -> tf.train.Example:
         values = _values(key, shape, dtype).ravel()
         getattr(example.features.feature[key], _LISTS[dtype]).value.extend(values)
     return example
+
+
+def _keys(operation: tf.Operation) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Returns the names of the sparse and of the dense features that an operation parses."""
+    if operation.type == "ParseExampleV2":
+        sparse, dense = map(tf.get_static_value, operation.inputs[2:4])
+        return sparse, dense
+    # That of TensorFlow 1 has a tensor for each key.
+    ends = np.cumsum([2, operation.get_attr("Nsparse"), operation.get_attr("Ndense")])
+    keys = [np.asarray(tf.get_static_value(key)).item() for key in operation.inputs[2 : ends[2]]]
+    return keys[: ends[1] - 2], keys[ends[1] - 2 :]

@@ -56,16 +56,10 @@ def run(
     variables["TMPDIR"] = str(directory / "tmp")
     output, errors = (directory.with_suffix(suffix) for suffix in (".stdout", ".stderr"))
     start = time.perf_counter()
-    with output.open("wb") as stdout, errors.open("wb") as stderr:
-        process = subprocess.Popen(
-            [python, side.__file__, *program],
-            cwd=directory,
-            env=variables,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-        code = _exit_code(process, time_limit)
+    command = [python, side.__file__, *program]
+    with output.open("wb") as out, errors.open("wb") as err:
+        child = subprocess.Popen(command, cwd=directory, env=variables, stdout=out, stderr=err, start_new_session=True)
+        code = _exit_code(child, time_limit)
     seconds = time.perf_counter() - start
     if code is None:
         raise NotVerifiedError(f"{program[0]} has not ended after {time_limit:g} seconds with {python}")

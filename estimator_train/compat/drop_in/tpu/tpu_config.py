@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_train import run_config
+from estimator_train._engine.run_config import _Fact, _Setting
 
 
 class InputPipelineConfig:
@@ -45,13 +46,7 @@ class TPUConfig(_TPUConfig):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TPUConfig:
         config = super().__new__(cls, *args, **kwargs)
-        per_loop = config.iterations_per_loop
-        is_time = isinstance(per_loop, str) and re.fullmatch(r"0*[1-9]\d*[smh]", per_loop)
-        if not is_time and not (isinstance(per_loop, numbers.Integral) and per_loop > 0):
-            raise ValueError(
-                "iterations_per_loop must be a positive int, or a time such as '3600s', '60m' or '1h', "
-                f"given: {per_loop!r}"
-            )
+        _check_loop(config.iterations_per_loop)
         for name in ("num_shards", "initial_infeed_sleep_secs"):
             count = getattr(config, name)
             if count is not None and count <= 0:
@@ -65,6 +60,14 @@ class TPUConfig(_TPUConfig):
         return config._replace(per_host_input_for_training=modes[config.per_host_input_for_training])
 
 
+def _check_loop(steps):
+    is_time = isinstance(steps, str) and re.fullmatch(r"0*[1-9]\d*[smh]", steps)
+    if not is_time and not (isinstance(steps, numbers.Integral) and steps > 0):
+        raise ValueError(
+            f"iterations_per_loop must be a positive int, or a time such as '3600s', '60m' or '1h', given: {steps!r}"
+        )
+
+
 class RunConfig(run_config.RunConfig):
     """The RunConfig of a `TPUEstimator`; extends `estimator_train.RunConfig`.
 
@@ -74,10 +77,8 @@ class RunConfig(run_config.RunConfig):
     TF_CONFIG or, without it, this process.
     """
 
-    _tpu_config: TPUConfig
-    _cluster: tf.distribute.cluster_resolver.ClusterResolver | None
-    _given_master: str | None
-    _given_evaluation_master: str | None
+    tpu_config = _Setting[TPUConfig]()
+    cluster = _Fact[tf.distribute.cluster_resolver.ClusterResolver | None]()
 
     def __init__(
         self,
@@ -90,38 +91,16 @@ class RunConfig(run_config.RunConfig):
         super().__init__(**kwargs)
         if cluster is not None:
             master = evaluation_master = cluster.master()
-        if evaluation_master is None:
-            evaluation_master = master
-        vars(self).update(
-            _tpu_config=tpu_config or TPUConfig(),
-            _cluster=cluster,
-            _given_master=master,
-            _given_evaluation_master=evaluation_master,
-        )
-
-    @property
-    def tpu_config(self) -> TPUConfig:
-        return self._tpu_config
-
-    @property
-    def cluster(self) -> tf.distribute.cluster_resolver.ClusterResolver | None:
-        return self._cluster
-
-    @property
-    def master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
-        """Address of the server that training sessions connect to; "" means this process."""
-        return super().master if self._given_master is None else self._given_master
-
-    @property
-    def evaluation_master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
-        """Address of the server that evaluation sessions connect to."""
-        if self._given_evaluation_master is None:
-            return super().evaluation_master
-        return self._given_evaluation_master
+        self._tpu_config = tpu_config or TPUConfig()
+        self._cluster = cluster
+        if master is not None:
+            self._master = self._evaluation_master = master
+        if evaluation_master is not None:
+            self._evaluation_master = evaluation_master
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with `changes`: `tpu_config` or arguments of `estimator_train.RunConfig.replace`."""
-        tpu_config = changes.pop("tpu_config", self._tpu_config)
+        tpu_config = changes.pop("tpu_config", self.tpu_config)
         replaced: Any = super().replace(**changes)
-        vars(replaced).update(_tpu_config=tpu_config)
+        replaced._tpu_config = tpu_config
         return replaced

@@ -134,14 +134,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
             raise ValueError(
                 "TPUs and their embeddings are not supported; TPUEstimator(use_tpu=False) runs on CPUs and GPUs."
             )
-        if not isinstance(config, RunConfig):
-            raise ValueError(
-                f"config must be provided with type tpu_config.RunConfig, given: {config!r}; "
-                "tf.compat.v1.estimator.tpu.RunConfig takes all arguments of tf.estimator.RunConfig."
-            )
-        reserved = [name for name in _RESERVED_PARAMS if name in (params or {})]
-        if reserved:
-            raise ValueError(f"{list(_RESERVED_PARAMS)} are reserved keys but existed in params {params}: {reserved}")
+        _check(config, params or {})
         sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size}
         self._batch_sizes = _checked_sizes(sizes)
         if "params" in argument_names(model_fn):
@@ -234,6 +227,17 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
             log.info("examples/sec: %g", rate)
             summary = v1.Summary(value=[v1.Summary.Value(tag="examples/sec", simple_value=rate)])
             event_writer(self._model_dir).add_summary(summary, step)
+
+
+def _check(config, params):
+    if not isinstance(config, RunConfig):
+        raise ValueError(
+            f"config must be provided with type tpu_config.RunConfig, given: {config!r}; "
+            "tf.compat.v1.estimator.tpu.RunConfig takes all arguments of tf.estimator.RunConfig."
+        )
+    reserved = [name for name in _RESERVED_PARAMS if name in params]
+    if reserved:
+        raise ValueError(f"{list(_RESERVED_PARAMS)} are reserved keys but existed in params {params}: {reserved}")
 
 
 def _checked_sizes(sizes):

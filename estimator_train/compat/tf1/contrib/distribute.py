@@ -8,6 +8,7 @@ _v1 = tf.compat.v1.distribute
 
 CrossDeviceOps = _v1.CrossDeviceOps
 DistributionStrategy = _v1.Strategy
+OneDeviceStrategy = _v1.OneDeviceStrategy
 ReductionToOneDeviceCrossDeviceOps = _v1.ReductionToOneDevice
 get_cross_replica_context = tf.distribute.get_strategy
 get_loss_reduction = _v1.get_loss_reduction
@@ -44,11 +45,7 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
     ):
         if num_gpus is not None and num_gpus_per_worker is not None:
             raise ValueError("num_gpus and num_gpus_per_worker mean the same; give one")
-        count = num_gpus_per_worker if num_gpus is None else num_gpus
-        if devices is not None and count is not None:
-            raise ValueError("devices and num_gpus exclude each other; give one")
-        if count is not None:
-            devices = [f"GPU:{index}" for index in range(count)] or ["CPU:0"]
+        devices = _devices(devices, num_gpus_per_worker if num_gpus is None else num_gpus)
         super().__init__(devices, cross_device_ops or cross_tower_ops)
         if absent_gpus.are_absent(self.extended.worker_devices):  # --replicas puts CPUs in their place
             raise ValueError(
@@ -58,7 +55,12 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
             )
 
 
-OneDeviceStrategy = _v1.OneDeviceStrategy
+def _devices(devices, num_gpus):
+    if num_gpus is None:
+        return devices
+    if devices is not None:
+        raise ValueError("devices and num_gpus exclude each other; give one")
+    return [f"GPU:{index}" for index in range(num_gpus)] or ["CPU:0"]
 
 
 class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServerStrategy):

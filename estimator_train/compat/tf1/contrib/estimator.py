@@ -9,6 +9,7 @@ from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_buil
 from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
 from estimator_train.compat.drop_in import canned_head
 from estimator_train.compat.drop_in.estimator import read_eval_metrics as read_eval_metrics
+from estimator_train.compat.tf1.contrib.opt import _WrappingOptimizer
 from estimator_train.estimator_v1 import Estimator
 from estimator_train.experimental import *  # noqa: F403
 from estimator_train.export import PredictOutput
@@ -76,12 +77,10 @@ def forward_features(estimator, keys=None, sparse_default_values=None):
             return spec
         if absent := set(keys or ()) - features.keys():
             raise ValueError(f"keys={keys}: the features {sorted(features)} do not include {sorted(absent)}")
-        forwarded = {key: features[key] for key in keys or features}
+        fills = sparse_default_values or {}
+        forwarded = {key: _dense(features[key], fills.get(key)) for key in keys or features}
         if taken := forwarded.keys() & spec.predictions.keys():
             raise ValueError(f"keys={keys}: the predictions already have {sorted(taken)}; name the others in keys")
-        for key, feature in forwarded.items():
-            if isinstance(feature, tf.SparseTensor):
-                forwarded[key] = tf.sparse.to_dense(feature, (sparse_default_values or {}).get(key))
         outputs = {
             name: PredictOutput({**output.outputs, **forwarded}) if isinstance(output, PredictOutput) else output
             for name, output in (spec.export_outputs or {}).items()
@@ -91,30 +90,23 @@ def forward_features(estimator, keys=None, sparse_default_values=None):
     return Estimator(model_fn, estimator.model_dir, estimator.config)
 
 
+def _dense(feature, fill):
+    if isinstance(feature, tf.SparseTensor):
+        return tf.sparse.to_dense(feature, fill)
+    return feature
+
+
 def clip_gradients_by_norm(optimizer, clip_norm):
     """Returns an optimizer that clips the gradients to a global norm before it applies them."""
     return _ClippingOptimizer(optimizer, clip_norm)
 
 
-class _ClippingOptimizer(tf.compat.v1.train.Optimizer):
+class _ClippingOptimizer(_WrappingOptimizer):
     def __init__(self, optimizer, clip_norm):
-        super().__init__(use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
-        self._wrapped = optimizer
+        super().__init__(optimizer, name=f"ClipByNorm{optimizer.get_name()}")
         self._clip_norm = clip_norm
-
-    def compute_gradients(self, *args, **kwargs):
-        return self._wrapped.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         gradients, variables = zip(*grads_and_vars, strict=True)
         clipped, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
         return self._wrapped.apply_gradients(zip(clipped, variables, strict=True), global_step, name)
-
-    def get_slot(self, *args, **kwargs):
-        return self._wrapped.get_slot(*args, **kwargs)
-
-    def get_slot_names(self):
-        return self._wrapped.get_slot_names()
-
-    def variables(self):
-        return self._wrapped.variables()

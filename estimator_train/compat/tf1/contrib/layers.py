@@ -6,32 +6,13 @@ from tf_slim.layers.bucketization_op import bucketize  # noqa: F401
 from tf_slim.layers.initializers import *  # noqa: F403
 from tf_slim.layers.layers import *  # noqa: F403
 from tf_slim.layers.normalization import *  # noqa: F403
-from tf_slim.layers.optimizers import (  # noqa: F401
-    OPTIMIZER_CLS_NAMES,
-    OPTIMIZER_SUMMARIES,
-    adaptive_clipping_fn,
-    optimize_loss,
-)
+from tf_slim.layers.optimizers import OPTIMIZER_CLS_NAMES, OPTIMIZER_SUMMARIES, adaptive_clipping_fn, optimize_loss  # noqa: F401
 from tf_slim.layers.regularizers import *  # noqa: F403
 from tf_slim.layers.rev_block_lib import *  # noqa: F403
 from tf_slim.layers.summaries import *  # noqa: F403
 from tf_slim.ops.variables import model_variable
 
-from estimator_train.compat.tf1.columns import (  # noqa: F401, contrib had them here
-    bucketized_column,
-    create_feature_spec_for_parsing,
-    crossed_column,
-    embedding_column,
-    input_from_feature_columns,
-    one_hot_column,
-    real_valued_column,
-    shared_embedding_columns,
-    sparse_column_with_hash_bucket,
-    sparse_column_with_integerized_feature,
-    sparse_column_with_keys,
-    sparse_column_with_vocabulary_file,
-    weighted_sparse_column,
-)
+from estimator_train.compat.tf1.columns import *  # noqa: F403, contrib had them here
 
 
 def embed_sequence(

@@ -46,16 +46,11 @@ def index_table_from_file(
     delimiter="\t",
 ):
     _check_hasher(hasher_spec)
-    dtype = tf.as_dtype(key_dtype)
+    dtype = tf.int64 if tf.as_dtype(key_dtype).is_integer else key_dtype
     initializer = TextFileIdTableInitializer(
-        _named(vocabulary_file),
-        key_column_index,
-        value_column_index,
-        vocab_size,
-        delimiter,
-        key_dtype=tf.int64 if dtype.is_integer else dtype,
+        _named(vocabulary_file), key_column_index, value_column_index, vocab_size, delimiter, key_dtype=dtype
     )
-    return _index_table(initializer, num_oov_buckets, default_value, dtype, name)
+    return _index_table(initializer, num_oov_buckets, default_value, key_dtype, name)
 
 
 def index_to_string_table_from_tensor(mapping, default_value="UNK", name=None):

@@ -162,22 +162,38 @@ class LARSOptimizer(tf.compat.v1.train.MomentumOptimizer):
             self._learning_rate_tensor = rate
 
 
-class MovingAverageOptimizer(tf.compat.v1.train.Optimizer):
+class _WrappingOptimizer(tf.compat.v1.train.Optimizer):
+    """Leaves to another optimizer what a subclass does not change."""
+
+    def __init__(self, optimizer, name):
+        super().__init__(use_locking=False, name=name)
+        self._wrapped = optimizer
+
+    def compute_gradients(self, *arguments, **options):
+        return self._wrapped.compute_gradients(*arguments, **options)
+
+    def get_slot(self, var, name):
+        return self._wrapped.get_slot(var, name)
+
+    def get_slot_names(self):
+        return self._wrapped.get_slot_names()
+
+    def variables(self):
+        return self._wrapped.variables()
+
+
+class MovingAverageOptimizer(_WrappingOptimizer):
     """Wraps an optimizer and averages the variables that it trains; `swapping_saver` saves the averages instead."""
 
     def __init__(self, opt, average_decay=0.9999, num_updates=None, sequential_update=True):
-        super().__init__(use_locking=False, name="MovingAverageOptimizer")
-        self._optimizer = opt
+        super().__init__(opt, name="MovingAverageOptimizer")
         self._averages = tf.train.ExponentialMovingAverage(average_decay, num_updates)
         self._sequential_update = sequential_update
         self._averaged = None
 
-    def compute_gradients(self, *arguments, **options):
-        return self._optimizer.compute_gradients(*arguments, **options)
-
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         grads_and_vars = list(grads_and_vars)
-        train_op = self._optimizer.apply_gradients(grads_and_vars, global_step, name)
+        train_op = self._wrapped.apply_gradients(grads_and_vars, global_step, name)
         self._averaged = [variable for gradient, variable in grads_and_vars if gradient is not None]
         with tf.control_dependencies([train_op] if self._sequential_update else []):
             average_op = self._averages.apply(self._averaged)
@@ -194,15 +210,6 @@ class MovingAverageOptimizer(tf.compat.v1.train.Optimizer):
         swaps |= {variable.op.name: average for variable, average in pairs}
         swapped = {key: swaps.get(variable.op.name, variable) for key, variable in variables.items()}
         return _v1.train.Saver(swapped, name=name, **options)
-
-    def get_slot(self, var, name):
-        return self._optimizer.get_slot(var, name)
-
-    def get_slot_names(self):
-        return self._optimizer.get_slot_names()
-
-    def variables(self):
-        return self._optimizer.variables()
 
 
 def _by_name(variables):
