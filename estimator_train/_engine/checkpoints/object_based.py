@@ -316,7 +316,6 @@ def among_saved(path: str, attributes: dict[str, dict[str, tf.Variable]]) -> dic
 
 
 def _check_same_model(parts: SavedParts, path: str) -> None:
-    """Raises CheckpointError if the weights in the checkpoint differ from those that the model has created so far."""
     entries = reader_of(path).get_variable_to_shape_map()
     saved = {key.removesuffix(VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(VALUE)}
     expected = {key: tuple(weight.shape) for key, weight in _weights_by_key(parts).items()}
@@ -337,7 +336,6 @@ def _check_same_model(parts: SavedParts, path: str) -> None:
 
 
 def _weights_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
-    """Returns the weights of `parts`, a dict from their keys in a checkpoint to the variables."""
     weights = set(map(id, parts.weights))
     return {key: part for key, part in parts_by_key(parts.root).items() if id(part) in weights}
 

@@ -116,6 +116,7 @@ class SupervisedInputReceiver(
 
 
 InputReceiver = ServingInputReceiver | TensorServingInputReceiver | SupervisedInputReceiver
+ReceiverFn = Callable[[], InputReceiver]
 
 
 def build_parsing_serving_input_receiver_fn(

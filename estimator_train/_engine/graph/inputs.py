@@ -21,8 +21,6 @@ Input: TypeAlias = tuple[Nest, Nest, tuple[SessionRunHook, ...]]  # features, la
 
 
 class _StartInput(SessionRunHook):
-    """Restarts the input's datasets in every new session."""
-
     def __init__(self, start_op: tf.Operation) -> None:
         self._start_op = start_op
 

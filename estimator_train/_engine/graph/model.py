@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine import checkpoints
 from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.exports.outputs import EvalOutput, TrainOutput
-from estimator_train._engine.exports.receivers import InputReceiver
+from estimator_train._engine.exports.receivers import InputReceiver, ReceiverFn
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.keras_session import KerasSession
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
-from estimator_train._engine.graph.saver import Saver, old_names
+from estimator_train._engine.graph.saver import Saver, check_same_shapes
 from estimator_train._engine.graph.session import GraphSessionCreator
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start, metrics_of
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
-from estimator_train._engine.types import InputFn, MetricFn, Nest, Params, PredictFunctions, Scaffold, SessionRunHook
+from estimator_train._engine.types import (
+    Hooks,
+    InputFn,
+    MetricFn,
+    Nest,
+    Params,
+    PredictFunctions,
+    Predictor,
+    Scaffold,
+    Strategy,
+)
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -59,9 +68,7 @@ class GraphModel(PreparedModel):
         model._metric_fns = (*self._metric_fns, metric_fn)
         return model
 
-    def prepare(
-        self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
-    ) -> Run:
+    def prepare(self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Hooks = ()) -> Run:
         del hooks, last_step  # each step is one session.run, which the loop's hooks count
         config, params, _ = start
         strategy = start.strategy(mode)
@@ -83,7 +90,7 @@ class GraphModel(PreparedModel):
         return self._built(mode, make_input, strategy, start)
 
     def predict_functions(self, start: Start, select: Callable[[Nest], Nest]) -> PredictFunctions:
-        def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
+        def function_of(spec: Nest) -> Predictor:
             fed: list[tf.Tensor] = []
 
             def make_input() -> Input:
@@ -96,10 +103,7 @@ class GraphModel(PreparedModel):
 
         return function_of
 
-    def _built(
-        self, mode: str, make_input: Callable[[], Input], strategy: tf.distribute.Strategy | None, start: Start
-    ) -> Run:
-        """Builds a graph on the (features, labels, hooks) that `make_input()` returns, and returns its `Run`."""
+    def _built(self, mode: str, make_input: Callable[[], Input], strategy: Strategy | None, start: Start) -> Run:
         specs, trains = [], mode == ModeKeys.TRAIN
         config, _, checkpoint = start
 
@@ -119,9 +123,7 @@ class GraphModel(PreparedModel):
         creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
-    def export(
-        self, receiver_fns: dict[str, Callable[[], InputReceiver]], start: Start, directory: str, as_text: bool
-    ) -> None:
+    def export(self, receiver_fns: dict[str, ReceiverFn], start: Start, directory: str, as_text: bool) -> None:
         builder = v1.saved_model.Builder(directory)
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(start.config, None):
@@ -145,7 +147,6 @@ class GraphModel(PreparedModel):
 
     @contextlib.contextmanager
     def _warm_starting(self, checkpoint_path: str | None) -> Iterator[None]:
-        """Warm-starts the variables that the block creates, unless they are restored from a checkpoint."""
         with warm_start.noting_layer_variables() as layer_variables:
             yield
         if checkpoint_path is None and self._warm_start_from is not None:
@@ -194,9 +195,7 @@ class GraphModel(PreparedModel):
         return spec
 
 
-def _session_functions(
-    run: Run, predictions: Nest, fed: list[tf.Tensor]
-) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
+def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Predictor:
     """Returns a function that feeds the parts of a batch to `fed` and returns `predictions`, and one that ends it."""
     with run.as_default():
         session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
@@ -214,7 +213,6 @@ def _session_functions(
 
 
 def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpoint_path: str | None) -> dict[str, Any]:
-    """Returns the arguments of SavedModelBuilder's `add_meta_graph` for the default graph."""
     saver = spec.scaffold.saver
     if not isinstance(saver, v1.train.Saver):  # an object-based one cannot be written into a MetaGraph
         saver = Saver(checkpoint_path)
@@ -277,7 +275,7 @@ def _checked_names(model_fn: ModelFn, params: Params) -> list[str]:
 
 
 @contextlib.contextmanager
-def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> Iterator[tf.Graph]:
+def _new_graph(config: RunConfig, strategy: Strategy | None) -> Iterator[tf.Graph]:
     """Opens a new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
     with contextlib.ExitStack() as stack:
         graph = stack.enter_context(tf.Graph().as_default())
@@ -326,7 +324,7 @@ def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> None:
     )
     v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
     if path is not None:
-        checkpoints.check_same_shapes(v1.global_variables(), path, old_names)
+        check_same_shapes(path)
 
 
 def _parameter_server_devices(config: RunConfig) -> Callable[[tf.Operation], str] | None:

@@ -91,7 +91,6 @@ def _as_legacy(optimizer: Optimizer) -> keras.optimizers.legacy.Optimizer:
 
 
 def _legacy_twin(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.legacy.Optimizer:
-    """Returns the legacy optimizer with the settings of `optimizer`."""
     kind = type(optimizer)
     twin = getattr(keras.optimizers.legacy, kind.__name__, None)
     if twin is None or kind is not getattr(keras.optimizers, kind.__name__, None):

@@ -31,7 +31,8 @@ from estimator_train._engine.types import Nest, Params, Strategy
 
 log = tf.get_logger()
 
-_Compute = Callable[[Nest], list[np.ndarray]]  # from a batch of features to the frozen outputs
+_Arrays = list[np.ndarray]
+_Compute = Callable[[Nest], _Arrays]  # from a batch of features to the frozen outputs
 
 _COMMIT_SECONDS = 5  # a killed process loses at most this much computing
 _RECORDED = ("rows", "digest", "is_complete")  # the attributes of a `_Store` in its manifest
@@ -82,7 +83,6 @@ class FeatureBatches:
         return self.features.batches([*outputs, *others], (kept, *rest), input_context)
 
     def _outputs_or_numbers(self, outputs: list[np.ndarray]) -> tuple[list[np.ndarray], Nest]:
-        """Returns (the outputs, or the examples' numbers if the devices have the outputs; their structure)."""
         if self.rows.hold(outputs, self.frozen.weights[0]):
             return [np.arange(len(outputs[0]))], 0
         return outputs, tuple(range(len(outputs)))
@@ -128,9 +128,7 @@ def _length(features: Nest) -> tf.Tensor:
     return tf.shape(tf.nest.flatten(features)[0])[0]
 
 
-def columns_of(
-    features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute, frozen_id: str
-) -> list[np.ndarray]:
+def columns_of(features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute, frozen_id: str) -> _Arrays:
     """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
 
     `dataset` has the examples in batches. `frozen_id` identifies `compute`, in this process and in later ones.
@@ -233,7 +231,6 @@ class _Store:
         return [column.array() for column in self._columns]
 
     def _load(self) -> bool:
-        """Loads the state from the directory; returns False if there is none or it is damaged."""
         path = os.path.join(self._directory, "manifest.json")
         state = read_manifest(path, self._state_in, "the features are computed again")
         if state is None:
@@ -248,7 +245,6 @@ class _Store:
         return True
 
     def _state_in(self, manifest: dict) -> dict[str, Any]:
-        """Returns the attributes of a store with this manifest, and the least sizes of its files."""
         columns = [
             Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), manifest["rows"])
             for index, (name, shape) in enumerate(manifest["columns"])
@@ -373,7 +369,6 @@ def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray
 
 
 def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Returns `array`, converted to the NumPy dtype of that name if it is float32."""
     if array.dtype != np.float32 or dtype == "float32":
         return array
     with np.errstate(over="ignore"):
