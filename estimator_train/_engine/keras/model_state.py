@@ -76,7 +76,6 @@ class ModelState:
         self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
     def _attached(self) -> dict[str, tf.Variable]:
-        """Returns what the checkpoint saves besides the model and the global step, by name."""
         return {}
 
     @property
@@ -237,7 +236,6 @@ class ModelState:
         self._loaded = stamp
 
     def _load(self, path: str, trained: ModelState | None = None) -> None:
-        """Gives the variables the checkpoint's values, and makes the model use them."""
         before = self.adapter.statistics(self.model)
         self._assign(path, trained)
         with self.strategy.scope():

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from estimator_train._engine.types import Nest
 
+Step: TypeAlias = Callable[[Nest], tuple]  # of a replica, with its batch
+Trace: TypeAlias = Callable[[Callable[[Nest], object]], None]  # of a function of a replica's batch in Keras' form
 CustomObjects: TypeAlias = Mapping[str, object]  # classes and functions by name
 Logs: TypeAlias = dict[str, Nest]  # the loss and metrics by name, which Keras 3 may nest
 

@@ -13,7 +13,7 @@ from estimator_train._engine.input_fns.returned import as_tuple
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import Logs, Model
+from estimator_train._engine.keras.protocols import Logs, Model, Step
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
@@ -60,8 +60,22 @@ class StepProgram:
 
         `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
         """
-        if self.keras_step is not None:
-            self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
+        if self.keras_step is None:
+            return
+
+        def trace(function: Callable[[Nest], object]) -> None:
+            is_traced = False
+
+            @tf.function(autograph=False)
+            def on_replicas(batch: Nest) -> None:
+                nonlocal is_traced
+                if not is_traced:  # the second trace has no variables to create
+                    is_traced = True
+                    strategy.run(lambda batch: function(self._data(batch)), args=(batch,))
+
+            on_replicas.get_concrete_function(element_spec)
+
+        self.adapter.build_variables(self.model, strategy, trace, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         """Runs one step on a replica with its batch; every program implements it.
@@ -70,7 +84,7 @@ class StepProgram:
         """
         raise NotImplementedError
 
-    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
+    def run_step(self, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """Runs `step` on every replica; see `run_step` of the adapters."""
         return self.adapter.run_step(self.model, strategy, step, batch)
 
@@ -189,7 +203,11 @@ class TrainingProgram(StepProgram):
     def _step_in_parts(self, passes_by_xla: bool) -> Callable[[Nest, tf.Tensor], Logs]:
         """Returns a step that takes the gradients apart from what uses them, and may compile the former with XLA."""
         adapter, model = self.adapter, self.model
-        converted = [adapter.gradients, adapter.apply_gradients, adapter.metrics]  # they call the user's code
+        converted: list[Callable] = [
+            adapter.gradients,
+            adapter.apply_gradients,
+            adapter.metrics,
+        ]  # they call the user's code
         own_gradients, apply_gradients, metrics = [private_tensorflow.with_autograph(each) for each in converted]
 
         def gradients(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
@@ -227,7 +245,7 @@ class TrainingProgram(StepProgram):
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         return self.rename(self._train_step(self._data(batch), self._position())), {}
 
-    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
+    def run_step(self, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         with self.draws.installed():
             return super().run_step(strategy, step, batch)
 

@@ -161,7 +161,6 @@ def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> d
 def _traced(
     model: keras.Model, calls: list[Call], strategy: Strategy
 ) -> tuple[dict[Call, Nodes], dict[Call, bool], dict[str, Nodes]]:
-    """Traces the calls in training mode; returns their operations, whether they add to the loss, and the functions'."""
     nodes, adds_losses = {}, {}
 
     def run(tensors: Nest) -> None:
