@@ -63,7 +63,6 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
 
 
 def _result(input_fn: InputFn, **offered: Any) -> Any:
-    """Returns what `input_fn` returns, with the changes of `augmented` and the like in training only."""
     input_fn, changes = without_changes(input_fn)
     result = call_input_fn(input_fn, **offered)
     if offered["mode"] != ModeKeys.TRAIN or not changes:

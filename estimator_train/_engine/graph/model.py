@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import argument_names, taken_by
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.exports.outputs import EvalOutput, TrainOutput
@@ -187,7 +187,7 @@ class GraphModel(PreparedModel):
         log.info("Calling model_fn.")
         keras_session = KerasSession(config and config.session_config)  # programs may call a model_fn without config
         with private_tf_keras.running_in(keras_session):
-            spec = self._model_fn(**{name: value for name, value in offered.items() if name in self._names})
+            spec = self._model_fn(**taken_by(self._model_fn, offered))
         log.info("Done calling model_fn.")
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"model_fn should return an EstimatorSpec, got: {spec!r}")
@@ -231,7 +231,6 @@ def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpo
 
 
 def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
-    """Returns `spec` with the mean of the batches' losses; raises ValueError if a metric has a reserved name."""
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
         if name in spec.eval_metric_ops:
             raise ValueError(
@@ -276,7 +275,6 @@ def _checked_names(model_fn: ModelFn, params: Params) -> list[str]:
 
 @contextlib.contextmanager
 def _new_graph(config: RunConfig, strategy: Strategy | None) -> Iterator[tf.Graph]:
-    """Opens a new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
     with contextlib.ExitStack() as stack:
         graph = stack.enter_context(tf.Graph().as_default())
         strategy = in_graphs(strategy)  # inside the graph, the caller's scope no longer applies
@@ -328,7 +326,6 @@ def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> None:
 
 
 def _parameter_server_devices(config: RunConfig) -> Callable[[tf.Operation], str] | None:
-    """Returns a device function that places variables on the parameter servers and the rest on this task, or None."""
     if not config.num_ps_replicas:
         return None
     here = f"/job:{config.task_type}/task:{config.task_id}"

@@ -129,7 +129,6 @@ def _names_in(path: str) -> set[str]:
 
 
 def _moved_by_updates() -> set[int]:
-    """Returns the ids of the global variables that the ops in the collection UPDATE_OPS assign."""
     updates = ancestors(getattr(update, "op", update) for update in v1.get_collection(v1.GraphKeys.UPDATE_OPS))
     return {
         id(variable)

@@ -17,7 +17,6 @@ from estimator_train._engine.keras.protocols import (
     FrozenPart,
     Layer,
     Logs,
-    Lookup,
     Model,
     Optimizer,
     Step,
@@ -130,8 +129,8 @@ class Adapter(abc.ABC):
         """Returns the optimizer in a LossScaleOptimizer, as one that may get another loss scale."""
         return optimizer.inner_optimizer
 
-    def lookups(self, model: Model) -> list[Lookup]:
-        """Returns a list of the layers of `model` that have vocabularies."""
+    def lookups(self, model: Model) -> list[Any]:
+        """Returns a list of the layers of `model` that have vocabularies, such as StringLookup."""
         kinds = self.keras.layers.StringLookup, self.keras.layers.IntegerLookup
         return [layer for layer in self.layers_within(model) if isinstance(layer, kinds)]
 
@@ -175,10 +174,7 @@ class Adapter(abc.ABC):
         """Creates the optimizer's variables for those that `model` trains and has; call it in its strategy's scope."""
 
     def must_build_slots(self, model: Model) -> bool:
-        """Returns whether copies must `build_slots` before the state of `model` is restored to them.
-
-        Otherwise the optimizer restores its variables when it creates them.
-        """
+        """Returns whether copies must `build_slots` before a restore, or may restore them when they are created."""
         return False
 
     @abc.abstractmethod

@@ -102,10 +102,8 @@ def _compiled(frozen: FrozenPart, strategy: Strategy, processes: int, spec: Nest
     local_replicas = strategy.num_replicas_in_sync // processes
 
     def share(features: Nest) -> Nest:
-        """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
-
-        They cannot be empty: oneDNN's convolutions give an empty batch a wrong shape.
-        """
+        # All replicas take slices of the same length, padded with the last example. They cannot be empty: oneDNN's
+        # convolutions give an empty batch a wrong shape.
         if local_replicas > 1:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
             size = _length(features)
@@ -161,12 +159,7 @@ class _Store:
     """Columns in memory or in the files of a directory, with one row for each example.
 
     A manifest in the directory, always replaced as a whole, records how many rows are valid. Anything that a killed
-    process wrote after them is cut off.
-
-    Attributes:
-      rows: the number of valid rows.
-      digest: the digest of their examples.
-      is_complete: whether these are all examples.
+    process wrote after them is cut off. `digest` is that of the examples of these rows.
     """
 
     def __init__(self, directory: str | None = None) -> None:
@@ -286,12 +279,7 @@ def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, com
 
 
 class _Filling:
-    """Fills a store with the rows of batches, after those that it had at the start.
-
-    Attributes:
-      kept: the number of rows that the store had.
-      seen: the number of examples in the batches so far.
-    """
+    """Fills a store with the rows of batches, after the `kept` rows that it had; `seen` counts the examples so far."""
 
     def __init__(self, store: _Store, features: FrozenFeatures, compute: _Compute, num_batches: int) -> None:
         self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.types import Nest
@@ -41,16 +40,6 @@ class Layer(Protocol):
 
 
 CloneLayer: TypeAlias = Callable[[Layer], Layer]
-
-
-class Lookup(Layer, Protocol):
-    """A layer with a vocabulary, such as StringLookup."""
-
-    output_mode: str
-    idf_weights: tf.Variable
-
-    def get_vocabulary(self, *, include_special_tokens: bool) -> list[str | int]: ...
-    def set_vocabulary(self, vocabulary: Sequence[str | int], idf_weights: np.ndarray | None = None) -> None: ...
 
 
 class Model(Layer, Protocol):

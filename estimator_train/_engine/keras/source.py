@@ -6,6 +6,7 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +14,7 @@ import tensorflow as tf
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras import mixed_precision
 from estimator_train._engine.keras.adapter import ADVICE, Adapter
-from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Model
+from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Model
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
 
@@ -129,7 +130,7 @@ def _cloned(adapter: Adapter, model: Model, precision: str | None) -> Model:
     return adapter.clone(model, clone_layer)
 
 
-def _vocabulary(layer: Lookup) -> tuple[list[str | int], np.ndarray | None]:
+def _vocabulary(layer: Any) -> tuple[list[str | int], np.ndarray | None]:
     """Returns the vocabulary and the inverse document frequencies of a lookup layer, without special tokens."""
     vocabulary = layer.get_vocabulary(include_special_tokens=False)
     if layer.output_mode != "tf_idf" or not vocabulary:

@@ -140,7 +140,6 @@ class TrainingProgram(StepProgram):
       draws: the random numbers of the step's layers and changes.
       jit_compile: whether XLA compiles the step, even if the model was compiled without.
       replicas: number of replicas that run the steps, in all processes.
-      batches_per_step: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
     """
@@ -283,7 +282,6 @@ class TrainingProgram(StepProgram):
             self._accumulated.examples.assign(0)
 
     def _position(self) -> tf.Tensor:
-        """Returns the position of a batch; see `StepDraws.position`."""
         position = self.draws.position()
         if self._accumulated is None:
             return position
@@ -398,8 +396,6 @@ def _by_output_name(adapter: Adapter, model: Model, predictions: Nest) -> dict[s
 
 
 def _gradients_by_xla(gradients: Callable) -> Callable:
-    """Returns `gradients`, a function of a replica's batch, compiled with XLA; see `Adapter.gradients`."""
-
     def with_masks(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest, Nest]:
         found, predictions = gradients(data, position)
         return found, predictions, tf.nest.map_structure(private_keras.mask_of, predictions)

@@ -45,8 +45,6 @@ class Keras3Adapter(Adapter):
     preprocessing = cloning.PREPROCESSING
     steps_read_metrics = False
 
-    # Copies
-
     def _is_compiled(self, model: Model) -> bool:
         return model.compiled
 
@@ -70,8 +68,6 @@ class Keras3Adapter(Adapter):
     layers_within = staticmethod(cloning.all_layers)
     _cloned = staticmethod(cloning.clone)
     clone_layer = staticmethod(cloning.clone_layer)
-
-    # Variables and checkpoints
 
     def saved_parts(self, model: Model) -> SavedParts:
         root = _tree(model)
@@ -150,8 +146,6 @@ class Keras3Adapter(Adapter):
     def statistics(self, model: Model) -> list[bytes]:
         return [weight.numpy().tobytes() for layer in _normalizations(model) for weight in layer.weights]
 
-    # Steps
-
     def inputs(self, model: Model) -> dict[str, Any]:
         inputs = getattr(model, "inputs", None) or ()
         return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
@@ -200,8 +194,6 @@ class Keras3Adapter(Adapter):
         if callable(rate):
             rate = rate()
         return tf.cast(rate, tf.float32)
-
-    # Files
 
     def load_model(self, path: str, custom_objects: CustomObjects | None, safe_mode: bool) -> tuple[Model | None, bool]:
         try:

@@ -36,8 +36,6 @@ class TfKerasAdapter(Adapter):
     preprocessing = cloning.PREPROCESSING
     steps_read_metrics = True
 
-    # Copies
-
     def _is_compiled(self, model: Model) -> bool:
         return bool(model.optimizer)
 
@@ -61,12 +59,8 @@ class TfKerasAdapter(Adapter):
             if isinstance(optimizer, keras.optimizers.Nadam):
                 private_tf_keras.multiply_momenta_once(optimizer)
 
-    # Parts of a model
-
     recomputing = staticmethod(recomputation.recomputing)
     frozen_and_trained = staticmethod(frozen_layers.split)
-
-    # Variables and checkpoints
 
     def saved_parts(self, model: Model) -> SavedParts:
         parts = (model, *parts_by_key(model).values())
@@ -113,8 +107,6 @@ class TfKerasAdapter(Adapter):
         default = layers.Layer.finalize_state
         readers = [layer for layer in layers_within(model) if type(layer).finalize_state is not default]
         return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
-
-    # Steps
 
     def inputs(self, model: Model) -> dict[str, Any]:
         if not model.inputs:
@@ -164,15 +156,12 @@ class TfKerasAdapter(Adapter):
 
     draws = staticmethod(LayerDraws)
 
-    # Callbacks
-
     def count_step(self, model: Model, step: int) -> None:
         private_tf_keras.train_counter(model).assign(step)
 
-    # Files
-
     def load_model(self, path: str, custom_objects: CustomObjects | None, safe_mode: bool) -> tuple[Model | None, bool]:
-        with private_tf_keras.LoadedLambdas(refused=safe_mode) as lambdas:
+        lambdas = private_tf_keras.LoadedLambdas(refused=safe_mode)
+        with lambdas.scope():
             try:
                 model = keras.models.load_model(path, custom_objects=custom_objects)
             except ValueError:
