@@ -28,7 +28,6 @@ from estimator_train._engine.checkpoints import (
     slots,
     tf215,
 )
-from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.private_tensorflow import eager_mode
@@ -264,7 +263,7 @@ def _restore_of_215(global_step: tf.Variable, parts: SavedParts, path: str, trai
         )
     optimizer = parts.optimizer if trains else None
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        build_legacy_optimizer(optimizer, parts.root.trainable_variables)
+        private_keras.build_legacy_optimizer(optimizer, parts.root.trainable_variables)
     elif isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer.build(parts.root.trainable_variables)
     differences = tf215.restore(path, _weights_by_key(parts), global_step, optimizer)

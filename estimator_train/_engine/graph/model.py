@@ -27,17 +27,7 @@ from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
-from estimator_train._engine.types import (
-    Hooks,
-    InputFn,
-    MetricFn,
-    Nest,
-    Params,
-    PredictFunctions,
-    Predictor,
-    Scaffold,
-    Strategy,
-)
+from estimator_train._engine.types import Hooks, InputFn, MetricFn, Nest, Params, PredictFunctions, Predictor, Scaffold
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -87,7 +77,7 @@ class GraphModel(PreparedModel):
         def make_input() -> Input:
             return features_and_labels(input_fn, mode=mode, config=config, params=params)
 
-        return self._built(mode, make_input, strategy, start)
+        return self._built(mode, make_input, start)
 
     def predict_functions(self, start: Start, select: Callable[[Nest], Nest]) -> PredictFunctions:
         def function_of(spec: Nest) -> Predictor:
@@ -98,19 +88,19 @@ class GraphModel(PreparedModel):
                 fed.extend(v1.placeholder(part.dtype, part.shape) for part in parts)
                 return tf.nest.pack_sequence_as(spec, fed, expand_composites=True), None, ()
 
-            run = self._built(ModeKeys.PREDICT, make_input, None, start)
+            run = self._built(ModeKeys.PREDICT, make_input, start)
             return _session_functions(run, select(run.spec.predictions), fed)
 
         return function_of
 
-    def _built(self, mode: str, make_input: Callable[[], Input], strategy: Strategy | None, start: Start) -> Run:
+    def _built(self, mode: str, make_input: Callable[[], Input], start: Start) -> Run:
         specs, trains = [], mode == ModeKeys.TRAIN
         config, _, checkpoint = start
 
         def build(features: Nest, labels: Nest) -> None:
             specs.append(self._spec(features, labels, mode, start, reports_loss=True))
 
-        with _new_graph(config, strategy) as graph:
+        with _new_graph(config, start.strategy(mode)) as graph:
             features, labels, input_hooks = make_input()
             with self._warm_starting(checkpoint):
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
@@ -274,7 +264,7 @@ def _checked_names(model_fn: ModelFn, params: Params) -> list[str]:
 
 
 @contextlib.contextmanager
-def _new_graph(config: RunConfig, strategy: Strategy | None) -> Iterator[tf.Graph]:
+def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> Iterator[tf.Graph]:
     with contextlib.ExitStack() as stack:
         graph = stack.enter_context(tf.Graph().as_default())
         strategy = in_graphs(strategy)  # inside the graph, the caller's scope no longer applies

@@ -91,9 +91,6 @@ class Adapter(abc.ABC):
     def _is_compiled(self, model: Model) -> bool:
         """Returns whether `compile` of `model` has been called."""
 
-    def check_trains_on(self, model: Model, strategy: Strategy) -> None:  # noqa: B027, a default
-        """Raises UnsuitableError if the replicas of `strategy` cannot train `model`."""
-
     @abc.abstractmethod
     def layers_within(self, model: Model) -> list[Layer]:
         """Returns a list of all layers in `model`, and in these."""
@@ -134,8 +131,9 @@ class Adapter(abc.ABC):
         kinds = self.keras.layers.StringLookup, self.keras.layers.IntegerLookup
         return [layer for layer in self.layers_within(model) if isinstance(layer, kinds)]
 
-    def prepare_optimizers(self, model: Model) -> None:  # noqa: B027, a default
-        """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
+    @abc.abstractmethod
+    def prepare_training(self, model: Model, strategy: Strategy) -> None:
+        """Prepares a copy's optimizers for compiled steps; UnsuitableError if the replicas cannot train the model."""
 
     # Parts of a model
 

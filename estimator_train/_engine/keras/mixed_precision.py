@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import CloneLayer, Layer, Model
+from estimator_train._engine.keras.protocols import Layer, Model
 from estimator_train._engine.remedies import UnsuitableError
 
 
-def clone_layer_with(adapter: Adapter, model: Model, precision: str) -> CloneLayer:
-    """Returns a `clone_layer` for `Adapter.clone` that makes layers of `model` compute in "bfloat16" or "float16".
+def clone_with_precision(adapter: Adapter, model: Model, precision: str | None) -> Model:
+    """Clones `model` with layers that compute in "bfloat16" or "float16", or as they are if `precision` is None.
 
     Output layers, preprocessing layers and layers with another explicit dtype are not changed.
     """
+    if precision is None:
+        return adapter.clone(model)
     outputs = set(adapter.output_names(model) or ())
 
     def clone_layer(layer: Layer) -> Layer:
@@ -22,7 +24,7 @@ def clone_layer_with(adapter: Adapter, model: Model, precision: str) -> CloneLay
             return adapter.clone_layer(layer, lambda config: config)
         return adapter.clone_layer(layer, lambda config: _mixed(config, precision))
 
-    return clone_layer
+    return adapter.clone(model, clone_layer)
 
 
 def build_with_precision(adapter: Adapter, build: Callable[[], Model], precision: str | None) -> Model:

@@ -287,8 +287,7 @@ class TrainingState(ModelState):
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
-        self.adapter.check_trains_on(self.model, self.strategy)
-        self.adapter.prepare_optimizers(self.model)
+        self.adapter.prepare_training(self.model, self.strategy)
         self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
         self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)

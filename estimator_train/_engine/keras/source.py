@@ -61,7 +61,7 @@ class ModelSource:
         if build is None:
             # Copies are made from a copy made now, so that later changes of the user's model have no effect.
             template = self._with_state(lambda: adapter.clone(given, clone_layer))
-            self._build = functools.partial(_cloned, adapter, template)
+            self._build = functools.partial(mixed_precision.clone_with_precision, adapter, template)
         else:
             self._build = functools.partial(mixed_precision.build_with_precision, adapter, build)
 
@@ -123,11 +123,6 @@ class ModelSource:
             ) from error
         self.adapter.finalize_state(model)
         return model
-
-
-def _cloned(adapter: Adapter, model: Model, precision: str | None) -> Model:
-    clone_layer = mixed_precision.clone_layer_with(adapter, model, precision) if precision else None
-    return adapter.clone(model, clone_layer)
 
 
 def _vocabulary(layer: Any) -> tuple[list[str | int], np.ndarray | None]:

@@ -48,7 +48,7 @@ class Keras3Adapter(Adapter):
     def _is_compiled(self, model: Model) -> bool:
         return model.compiled
 
-    def check_trains_on(self, model: Model, strategy: Strategy) -> None:
+    def prepare_training(self, model: Model, strategy: Strategy) -> None:
         replicas = strategy.num_replicas_in_sync
         if replicas == 1:
             return

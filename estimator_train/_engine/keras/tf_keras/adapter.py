@@ -13,16 +13,10 @@ from estimator_train._engine.checkpoints.object_based import SavedParts, parts_b
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.protocols import CustomObjects, Step, Trace, Variable
-from estimator_train._engine.keras.tf_keras import (
-    cloning,
-    frozen_layers,
-    graph_mode,
-    metric_variables,
-    private_tf_keras,
-    recomputation,
-)
+from estimator_train._engine.keras.tf_keras import cloning, frozen_layers, graph_mode, private_tf_keras, recomputation
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
 from estimator_train._engine.keras.tf_keras.layer_draws import LayerDraws
+from estimator_train._engine.keras.tf_keras.metric_variables import build_metrics
 from estimator_train._engine.types import Nest, Strategy
 
 
@@ -53,7 +47,7 @@ class TfKerasAdapter(Adapter):
     def without_loss_scale(self, optimizer: Any) -> Optimizer:
         return cloning.clone_optimizer(optimizer.inner_optimizer)  # Keras refuses to wrap one again
 
-    def prepare_optimizers(self, model: Model) -> None:
+    def prepare_training(self, model: Model, strategy: Strategy) -> None:
         for optimizer in _optimizers(model):
             private_tf_keras.save_all_parts(optimizer)
             if isinstance(optimizer, keras.optimizers.Nadam):
@@ -91,7 +85,7 @@ class TfKerasAdapter(Adapter):
                 if is_own:
                     self.build_slots(model)
         if is_own:
-            metric_variables.build_metrics(model, trace)
+            build_metrics(model, trace)
 
     def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
         return private_tf_keras.hyperparameters(model.optimizer)
