@@ -17,17 +17,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.checkpoints import (
-    VALUE,
-    CheckpointError,
-    damage_of,
-    other_model,
-    private_keras,
-    private_tensorflow,
-    reader_of,
-    slots,
-    tf215,
-)
+from estimator_train._engine.checkpoints import VALUE, CheckpointError, damage_of, other_model, reader_of, slots, tf215
+from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer, without_optional_parts
+from estimator_train._engine.checkpoints.private_tensorflow import forget_values_to_come
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.private_tensorflow import eager_mode
@@ -147,7 +139,7 @@ def needs_variables(path: str) -> bool:
 def forget_slots_to_come(parts: SavedParts) -> None:
     """Drops the values that an earlier restore holds for variables that a tf_keras optimizer has not created yet."""
     if parts.optimizer is not None:
-        private_tensorflow.forget_values_to_come(parts.optimizer)
+        forget_values_to_come(parts.optimizer)
 
 
 def _check_intact(path: str) -> None:
@@ -241,9 +233,9 @@ class StateInMemory:
 
 def _read(root: Any, attached: dict[str, Any], parts: SavedParts, path: str) -> None:
     """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
-    private_tensorflow.forget_values_to_come(parts.root)
+    forget_values_to_come(parts.root)
     optimizer = getattr(root, "optimizer", None)
-    may_lack = contextlib.nullcontext() if optimizer is None else private_keras.without_optional_parts(optimizer)
+    may_lack = contextlib.nullcontext() if optimizer is None else without_optional_parts(optimizer)
     checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)
@@ -263,7 +255,7 @@ def _restore_of_215(global_step: tf.Variable, parts: SavedParts, path: str, trai
         )
     optimizer = parts.optimizer if trains else None
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        private_keras.build_legacy_optimizer(optimizer, parts.root.trainable_variables)
+        build_legacy_optimizer(optimizer, parts.root.trainable_variables)
     elif isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer.build(parts.root.trainable_variables)
     differences = tf215.restore(path, _weights_by_key(parts), global_step, optimizer)

@@ -203,9 +203,9 @@ class Adapter(abc.ABC):
     def inputs(self, model: Model) -> dict[str, Any]:
         """Returns a dict of the names of the model's inputs to their shapes and dtypes; empty if they are unknown."""
 
-    @abc.abstractmethod
     def output_names(self, model: Model) -> list[str] | None:
         """Returns a list of the names of the model's outputs, or None if they are unknown."""
+        return getattr(model, "output_names", None)
 
     def is_own_step(self, model: Model, step: str) -> bool:
         """Returns whether `step` is Keras' own: the class of `model` does not override that method."""

@@ -72,16 +72,12 @@ class ModelState:
 
     def _make_checkpoint(self) -> None:
         self._parts = self.adapter.saved_parts(self.model)
+        self.root = self._parts.root  # what checkpoints save, with all of the model's variables
         attached = {"estimator_global_step": self.global_step, **self._attached()}
         self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
     def _attached(self) -> dict[str, tf.Variable]:
         return {}
-
-    @property
-    def root(self) -> object:
-        """The trackable object that checkpoints save, with all of the model's variables."""
-        return self._parts.root
 
     def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
         """Returns (the model that runs on the data of `input_fn`, this one or a part of it; the input_fn for it; the

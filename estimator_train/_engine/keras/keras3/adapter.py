@@ -150,7 +150,10 @@ class Keras3Adapter(Adapter):
         inputs = getattr(model, "inputs", None) or ()
         return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
 
-    output_names = staticmethod(cloning.output_names)
+    def output_names(self, model: Model) -> list[str] | None:
+        if isinstance(model, keras.Sequential) and model.layers:
+            return [model.layers[-1].name]
+        return super().output_names(model)
 
     def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
@@ -207,9 +210,6 @@ class Keras3Adapter(Adapter):
 
 
 ADAPTER = Keras3Adapter()
-
-
-# Variables and checkpoints
 
 
 def _tree(model: Model) -> tf.Module:
@@ -284,9 +284,6 @@ def _optimizers(model: Model) -> list[keras.optimizers.Optimizer]:
 
 def _normalizations(model: Model) -> list[keras.layers.Layer]:
     return [layer for layer in all_layers(model) if isinstance(layer, keras.layers.Normalization)]
-
-
-# Steps
 
 
 def _build_compiled(model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest) -> None:

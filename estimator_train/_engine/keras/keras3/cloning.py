@@ -41,13 +41,6 @@ def all_layers(model: keras.Model) -> list[layers.Layer]:
     return list(found.values())
 
 
-def output_names(model: keras.Model) -> list[str] | None:
-    """Returns a list of the names of the model's outputs, or None if they are unknown."""
-    if isinstance(model, keras.Sequential) and model.layers:
-        return [model.layers[-1].name]
-    return getattr(model, "output_names", None)
-
-
 def _clone_layers(model: keras.Model, own_clone_layer: CloneLayer | None) -> keras.Model:
     if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
         copy = _clone_graph(model, own_clone_layer or clone_layer)

@@ -107,9 +107,6 @@ class TfKerasAdapter(Adapter):
             return {}
         return dict(zip(model.input_names, model.inputs, strict=True))
 
-    def output_names(self, model: Model) -> list[str] | None:
-        return model.output_names
-
     def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 
