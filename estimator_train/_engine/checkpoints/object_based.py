@@ -332,7 +332,6 @@ def _weights_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
 
 
 def _trained_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
-    """Returns the trained variables of `parts` by their keys in a checkpoint, in the model's order."""
     keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
     return {keys[id(variable)]: variable for variable in parts.trained if id(variable) in keys}
 

@@ -100,7 +100,6 @@ def _input_context(mode: str, config: RunConfig) -> tf.distribute.InputContext:
 
 
 def _dataset(result: Nest | tf.data.Dataset, mode: str) -> tf.data.Dataset:
-    """Returns the result of an input_fn as a dataset; arrays become a single batch, which training repeats."""
     if isinstance(result, tf.data.Dataset):
         return result
     if not are_arrays(result):

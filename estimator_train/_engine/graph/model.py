@@ -186,7 +186,6 @@ class GraphModel(PreparedModel):
 
 
 def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Predictor:
-    """Returns a function that feeds the parts of a batch to `fed` and returns `predictions`, and one that ends it."""
     with run.as_default():
         session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
 
@@ -233,10 +232,7 @@ def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
 
 
 def _initialising_more_than(known: list[tf.Variable], scaffold: Scaffold) -> Scaffold:
-    """Extends a model_fn's own local_init_op to metric variables and to local variables that are not in `known`.
-
-    EstimatorSpec turns a Keras metric's variables into local ones after model_fn has created that op.
-    """
+    # EstimatorSpec turns a Keras metric's variables into local ones after model_fn has created its local_init_op.
     if scaffold.local_init_op is None:
         return scaffold
     metric_variables = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
@@ -297,10 +293,7 @@ def _read_global_step_before_updates(train_op: tf.Operation | tf.Tensor) -> None
 
 
 def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> None:
-    """Adds a saver of all variables to the collection, unless model_fn has its own.
-
-    Raises CheckpointError if the checkpoint at prefix `path`, which it is to restore, has variables of other shapes.
-    """
+    """Adds a saver of all variables, unless model_fn has one; CheckpointError if `path` has some of other shapes."""
     if scaffold.saver is not None or v1.get_collection(v1.GraphKeys.SAVERS):
         return
     saver = Saver(

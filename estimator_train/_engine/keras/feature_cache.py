@@ -344,7 +344,6 @@ def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
 
 
 def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray]) -> None:
-    """Raises ValueError if the outputs for an example depend on the other examples of its batch."""
     alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
     for together, one in zip(computed, alone, strict=True):
         together, one = together[:1].astype(np.float64), one.astype(np.float64)

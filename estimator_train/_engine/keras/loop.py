@@ -335,10 +335,7 @@ def _specs(values: dict[str, Nest]) -> dict[str, tf.TypeSpec]:
 
 
 def kind_of_loop(program: StepProgram, iterator: BatchIterator, in_single_steps: bool) -> type[Loop | PredictionLoop]:
-    """Returns the class that runs the program's steps over the batches of `iterator`.
-
-    `in_single_steps`: whether each call will run one step, without others to agree with.
-    """
+    """Returns the class that runs the steps; `in_single_steps`: each call will run one, agreed with no others."""
     if program.mode == ModeKeys.PREDICT:
         return PredictionLoop
     if _reads_onto_devices(private_tensorflow.strategy_of(iterator)):

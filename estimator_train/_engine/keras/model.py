@@ -83,7 +83,8 @@ class KerasModel(PreparedModel):
             with eager_classes(), eager_mode():
                 state = stack.enter_context(self._state(mode, start))
                 program, input_fn = self._program(mode, state, input_fn, config, hooks)
-                make_dataset = functools.partial(state.dataset, input_fn, mode=mode, config=config, params=params)
+                offered = {"mode": mode, "config": config, "params": params}
+                make_dataset = functools.partial(state.dataset, input_fn, **offered)
                 restored = state.restored(checkpoint, self._just_trained(checkpoint))
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
@@ -158,8 +159,6 @@ class KerasModel(PreparedModel):
             write_saved_model(state.root, serve, receiver_fn, directory, as_text)
 
     def _serving(self, state: ModelState) -> tuple[Callable[[Nest], dict[str, Nest]], Serve]:
-        """Returns two functions of a batch of features, which return its predictions and its export outputs."""
-
         def predictions_of(features: Nest) -> dict[str, Nest]:
             return step_programs.predict(state.adapter, state.model, state.model.predict_step, features)
 
@@ -194,10 +193,7 @@ class KerasModel(PreparedModel):
 
     @contextlib.contextmanager
     def _state(self, mode: str, start: Start) -> Iterator[ModelState]:
-        """Gives a state for one run.
-
-        After an error in the block, no other run gets it: a failed trace may leave layers and functions half built.
-        """
+        """Gives a state for one run; after an error, which may leave layers half built, no other run gets it."""
         kind = TrainingState if mode == ModeKeys.TRAIN else EvaluationState
         strategy = start.strategy(mode)
         if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):

@@ -104,10 +104,7 @@ class ModelState:
     def hook_graph(
         self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig, is_shared: bool
     ) -> tuple[HookGraph, EstimatorSpec]:
-        """Returns a `HookGraph` for the values of the program's steps, and its EstimatorSpec.
-
-        Runs with equal values, whose hooks add nothing to the graph, may share one.
-        """
+        """Returns a program's `HookGraph` and EstimatorSpec; runs whose hooks add nothing to it may share one."""
         key = program.mode, *value_specs.items()
         if is_shared and key in self._hook_graphs:
             return self._hook_graphs[key]

@@ -56,10 +56,7 @@ class StepProgram:
         return [hook_graph.step_op]
 
     def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
-        """Creates variables before the first step, because tf.function traces a function that creates variables twice.
-
-        `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
-        """
+        """Creates variables before the first step, because tf.function traces a function that creates some twice."""
         if self.keras_step is None:
             return
 
@@ -78,10 +75,7 @@ class StepProgram:
         self.adapter.build_variables(self.model, strategy, trace, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
-        """Runs one step on a replica with its batch; every program implements it.
-
-        Returns (a dict of value names to tensors, any structure of tensors with one entry per example).
-        """
+        """Runs one step on a replica; returns (a dict of value names to tensors, tensors with an entry per example)."""
         raise NotImplementedError
 
     def run_step(self, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
@@ -118,10 +112,7 @@ class StepProgram:
         return parts[0]
 
     def _parts(self, batch: Nest) -> tuple[Nest, ...]:
-        """Returns a tuple of the features and, if present, the labels and sample weights.
-
-        In tf.estimator, sample weights were part of the features.
-        """
+        """Returns (features[, labels[, sample weights]]); in tf.estimator, sample weights were part of the features."""
         features, *rest = as_tuple(batch)
         if self.preprocess is not None:
             features = self.preprocess(features)
@@ -376,10 +367,7 @@ def _summarize(name: str, value: tf.Tensor) -> None:
 
 
 def predict(adapter: Adapter, model: Model, predict_step: Callable[[Nest], Nest], features: Nest) -> dict[str, Nest]:
-    """Returns the predictions of `predict_step` for a batch of features, a dict of output names to tensors.
-
-    A model with one input accepts a dict of one feature, whatever its name.
-    """
+    """Returns predictions by output name; a model with one input accepts a dict of one feature, whatever its name."""
     inputs = getattr(model, "inputs", None) or ()  # Keras 3's Sequential has none before it is built
     if isinstance(features, dict) and len(features) == len(inputs) == 1:
         (features,) = features.values()

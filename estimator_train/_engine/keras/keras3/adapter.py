@@ -126,10 +126,7 @@ class Keras3Adapter(Adapter):
         self.finish_variables(model, model.variables)
 
     def finish_variables(self, model: Model, made: Iterable[Variable]) -> None:
-        """Gives the random generators among `made` a different seed on each replica.
-
-        With the same state, Dropout would draw the same mask on all of them.
-        """
+        """Gives the generators `made` a seed for each replica: with one, Dropout would draw the same mask on all."""
         made_ids = set(map(id, made))
         strategy = tf.distribute.get_strategy()
         if strategy.num_replicas_in_sync == 1:
@@ -245,10 +242,7 @@ def _tree(model: Model) -> tf.Module:
 
 
 def _parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
-    """Returns the parts of an optimizer to save, by name.
-
-    The list of its variables lacks the learning rate, which is saved as a hyperparameter.
-    """
+    """Returns the parts of an optimizer to save by name, without the learning rate, which is a hyperparameter."""
     rate = private_keras3.learning_rate_or_schedule(optimizer)
     listed = tf.Module()
     for number, variable in enumerate(private_keras3.optimizer_variables(optimizer)):
