@@ -193,12 +193,9 @@ class TrainingProgram(StepProgram):
     def _step_in_parts(self, passes_by_xla: bool) -> Callable[[Nest, tf.Tensor], Logs]:
         """Returns a step that takes the gradients apart from what uses them, and may compile the former with XLA."""
         adapter, model = self.adapter, self.model
-        converted: list[Callable] = [
-            adapter.gradients,
-            adapter.apply_gradients,
-            adapter.metrics,
-        ]  # they call the user's code
-        own_gradients, apply_gradients, metrics = [private_tensorflow.with_autograph(each) for each in converted]
+        own_gradients = private_tensorflow.with_autograph(adapter.gradients)
+        apply_gradients = private_tensorflow.with_autograph(adapter.apply_gradients)
+        metrics = private_tensorflow.with_autograph(adapter.metrics)
 
         def gradients(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest]:
             self.draws.begin(position)

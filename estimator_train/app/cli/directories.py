@@ -1,7 +1,6 @@
 """The directories of a run and of its data: where they are, what they hold, and whether a command can write there."""
 
 import os
-import stat
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,17 +87,6 @@ def is_writable(directory: StrPath) -> bool:
             return True
     except OSError:
         return False
-
-
-def check_parent(file: str, flag: str) -> None:
-    """Checks that a file can be written whole: its directory can be written to, and nothing but a file is replaced."""
-    directory = Path(file).parent
-    if not os.path.isdir(directory):
-        raise click.ClickException(f"{flag} {file}: there is no folder {directory}")
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise click.ClickException(f"{flag} {file}: no permission to write in {directory}")
-    if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
-        raise click.ClickException(f"{flag} {file} is a link or a device, which would be replaced; give another file")
 
 
 def check_place(model_dir: str, is_new: bool) -> None:

@@ -62,17 +62,7 @@ def run_errors(not_to_try: Collection[str] = tuple(map(flag_of, _SAVING_MEMORY))
     except (UserError, MemoryError) as error:
         raise click.ClickException(_in_flags(error, not_to_try)) from error
     except Exception as error:
-        import tensorflow as tf
-
-        if isinstance(error, tf.compat.v1.train.NanLossDuringTrainingError):
-            exit_with(1, _NAN_LOSS)
-        if isinstance(error, tf.errors.ResourceExhaustedError):
-            raise click.ClickException(error.message.splitlines()[0]) from error
-        if not isinstance(error, (tf.errors.OpError, UnicodeDecodeError)):
-            raise
-        # TensorFlow quotes a bad record, and Python cannot decode the quotation.
-        text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-        line = _about_input(text) or _raised_by_generator(text, os.path.dirname(tf.__file__))
+        line = _of_tensorflow(error)
         if line is None:
             raise
         raise click.ClickException(line) from error
@@ -103,6 +93,23 @@ def _in_flags(error, not_to_try=()):
     if isinstance(error, RemediedError):
         return error.spelled(spell)
     return str(error)
+
+
+def _of_tensorflow(error):
+    """Returns one line about an expected error of TensorFlow, or None; if the loss is NaN, ends the command."""
+    import tensorflow as tf
+
+    if isinstance(error, tf.compat.v1.train.NanLossDuringTrainingError):
+        exit_with(1, _NAN_LOSS)
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return error.message.splitlines()[0]
+    if isinstance(error, UnicodeDecodeError):  # TensorFlow quotes a bad record, and Python cannot decode the quotation
+        text = error.object.decode(errors="replace")
+    elif isinstance(error, tf.errors.OpError):
+        text = str(error)
+    else:
+        return None
+    return _about_input(text) or _raised_by_generator(text, os.path.dirname(tf.__file__))
 
 
 def _about_input(text):

@@ -13,7 +13,6 @@ import tabulate
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train.app.cli.conflicts import Excludes
-from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.runs import csv_text
 
@@ -41,20 +40,16 @@ def write(flags: SimpleNamespace, entries: list[Any], rows: Iterable[Any], text:
 
 
 def check_out(file: str) -> None:
-    """Rejects a file that `write_file` could not write: an unknown ending, no pyarrow, or a directory that refuses."""
+    """Rejects a file of a format that `write_file` could not write: an unknown ending, or no pyarrow."""
     ending = _ending(file)
     if ending not in _FORMATS:
         raise click.ClickException(f"--out {file}: give a name that ends in {', '.join(_FORMATS)}")
     if ending == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise click.ClickException(f"--out {file}: pyarrow is not installed: pip install pyarrow, or give a .csv file")
-    check_parent(file, "--out")
 
 
 def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:
-    """Writes entries as JSON, or rows, the first with their names, as CSV or Parquet, as the ending of `file` says.
-
-    The file is written completely or not at all.
-    """
+    """Writes entries as JSON, or rows, the first with their names, as CSV or Parquet, as the ending of `file` says."""
     with one_line_errors():
         write_whole(file, _FORMATS[_ending(file)](entries, rows))
 

@@ -3,10 +3,11 @@
 An invalid value is reported in one line.
 """
 
-import ast
 import itertools
 import math
 import os
+import stat
+import symtable
 from pathlib import Path
 
 import click
@@ -25,10 +26,10 @@ _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
 
 
 class _Named:
-    """A type whose `name` is what help shows for a value, in the same letters."""
+    """A type whose `metavar` is what help shows for a value, in the same letters."""
 
     def get_metavar(self, param, ctx=None):
-        return self.name
+        return self.metavar
 
 
 class Text(_Named, click.ParamType):
@@ -37,11 +38,12 @@ class Text(_Named, click.ParamType):
     A kind of text overrides `checked`, which returns the value, or raises ValueError for a bad one.
     """
 
-    name = "TEXT"
+    name = "text"
+    metavar = "TEXT"
 
-    def __init__(self, name=None):
-        if name:
-            self.name = name
+    def __init__(self, metavar=None):
+        if metavar:
+            self.metavar = metavar
 
     def convert(self, value, param, ctx):
         if not isinstance(value, str):  # run.json may hold anything
@@ -60,8 +62,8 @@ class Text(_Named, click.ParamType):
 class OneOf(Text):
     """One of the names that the function `names` returns, or others that only the command understands."""
 
-    def __init__(self, names, name="NAME"):
-        super().__init__(name)
+    def __init__(self, names, metavar="NAME"):
+        super().__init__(metavar)
         self._names = names
 
     def shell_complete(self, ctx, param, incomplete):
@@ -80,7 +82,7 @@ class File(Text):
 class Directory(File):
     """A path that means the same to TensorFlow, which needs UTF-8 and takes link/.. for the directory of the link."""
 
-    name = "FOLDER"
+    metavar = "FOLDER"
     completed_as = "dir"
 
     def checked(self, text):
@@ -98,8 +100,8 @@ class PathOr(Directory):
 
     completed_as = "file"
 
-    def __init__(self, name, *words):
-        super().__init__(name)
+    def __init__(self, metavar, *words):
+        super().__init__(metavar)
         self._words = words
 
     def checked(self, text):
@@ -125,7 +127,7 @@ class Cache(PathOr):
 class Function(Text):
     """FILE:FUNCTION, a function of the user's that exists; the path becomes absolute."""
 
-    name = "FILE:FUNCTION"
+    metavar = "FILE:FUNCTION"
 
     def convert(self, value, param, ctx):
         check_function(super().convert(value, param, ctx), flag_of(param.name))
@@ -157,7 +159,8 @@ class Metric(OneOf):
 class Loggers(_Named, click.ParamType):
     """A tuple of logger names, given separated by commas; the packages that they need must be installed."""
 
-    name = "NAME,NAME"
+    name = "names"
+    metavar = "NAME,NAME"
 
     def convert(self, value, param, ctx):
         given = value.split(",") if isinstance(value, str) else value  # run.json stores a list
@@ -173,25 +176,34 @@ class Loggers(_Named, click.ParamType):
         return tuple(dict.fromkeys(names))
 
 
-class OutputFile(click.Path):
-    """A path that a file can be written to."""
+class OutputFile(_Named, click.Path):
+    """The path of a file that can be written whole: a new one, or one that is replaced."""
+
+    metavar = "FILE"
 
     def __init__(self):
         super().__init__(dir_okay=False, writable=True)
 
     def convert(self, value, param, ctx):
-        return super().convert(Text().convert(value, param, ctx), param, ctx)
+        file = super().convert(Text().convert(value, param, ctx), param, ctx)
+        named, directory = f"{flag_of(param.name)} {file}", Path(file).parent
+        if not directory.is_dir():
+            raise click.ClickException(f"{named}: there is no folder {directory}")
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise click.ClickException(f"{named}: no permission to write in {directory}")
+        if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+            raise click.ClickException(f"{named} is a link or a device, which would be replaced; give another file")
+        return file
 
 
-class Count(click.IntRange):
+class Count(_Named, click.IntRange):
     """A number of things, such as images in a batch, that fits TensorFlow's 32-bit integers."""
+
+    metavar = "N"
 
     def __init__(self, least=1, most=_MOST):
         super().__init__(least)
         self._most = most
-
-    def get_metavar(self, param, ctx=None):
-        return "N"
 
     def convert(self, value, param, ctx):
         number = super().convert(value, param, ctx)
@@ -200,31 +212,23 @@ class Count(click.IntRange):
         return number
 
 
-class CountOr(Count):
-    """A number of things, or one word."""
+class CountOrAuto(Count):
+    """A number of things, or auto."""
 
-    def __init__(self, word):
-        super().__init__()
-        self._word = word
-
-    def get_metavar(self, param, ctx=None):
-        return f"N|{self._word}"
+    metavar = "N|auto"
 
     def convert(self, value, param, ctx):
-        if value == self._word:
+        if value == "auto":
             return value
         return super().convert(value, param, ctx)
 
 
-class Number(click.FloatRange):
+class Number(_Named, click.FloatRange):
     """A finite number of 0 or more, or above 0 if `positive`, and less than `below` if that is given."""
 
     def __init__(self, metavar, *, positive=False, below=None):
         super().__init__(0, below, min_open=positive, max_open=True)
-        self._metavar = metavar
-
-    def get_metavar(self, param, ctx=None):
-        return self._metavar
+        self.metavar = metavar
 
     def convert(self, value, param, ctx):
         number = super().convert(value, param, ctx)
@@ -236,7 +240,7 @@ class Number(click.FloatRange):
 class Augmentations(Text):
     """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
-    name = "NAMES"
+    metavar = "NAMES"
     NAMES = (
         *("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
         *("cutout", "mixup", "crop", "cutmix", "light", "medium"),
@@ -269,7 +273,7 @@ class ImageSize(click.ParamType):
 class Phases(Text):
     """Fine-tuning phases in the syntax of `models.parse_phases`; the value stays text."""
 
-    name = "PHASES"
+    metavar = "PHASES"
 
     def checked(self, text):
         parse_phases(text)
@@ -277,6 +281,8 @@ class Phases(Text):
 
 
 STEPS = Count(most=2**63 - 1)  # the global step is an int64
+SHARE = Number("SHARE", below=1)
+MOMENTUM = Number("MOMENTUM", below=1)
 SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range of seeds
 
 
@@ -286,23 +292,14 @@ def check_function(reference, flag):
     if not path or not name.isidentifier():
         raise click.ClickException(f"{flag} {reference}: give FILE:FUNCTION, such as my_data.py:train_input_fn")
     try:
-        tree = ast.parse(Path(path).read_bytes(), path)  # Python finds the encoding that the file declares
+        source = Path(path).read_bytes()
+        table = symtable.symtable(source, path, "exec")  # of the encoding that the file declares
     except OSError as error:
         raise click.ClickException(f"{flag} {reference}: cannot read {path}: {error.strerror}") from error
     except SyntaxError as error:
         raise click.ClickException(f"{flag} {reference}: {path} line {error.lineno}: {error.msg}") from error
-    names = {name for node in tree.body for name in _names_made_by(node)}
-    if name not in names and "*" not in names:  # from module import *
+    names = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    if name not in names and b"import *" not in source:
         raise click.ClickException(
             f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}"
         )
-
-
-def _names_made_by(node):
-    """Returns the names that a top-level statement may define, including those in its branches."""
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return {node.name}
-    parts = list(ast.walk(node))
-    names = {part.asname or part.name for part in parts if isinstance(part, ast.alias)}
-    names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return names | {part.name for part in parts if isinstance(part, ast.FunctionDef)}

@@ -8,7 +8,7 @@ from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli.messages import listed
 from estimator_train.app.cli.settings import optimization_of
-from estimator_train.app.cli.table import lines_of, phrases_of
+from estimator_train.app.cli.table import lines_of, phrases_of, text_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.images import counted_endings
@@ -167,7 +167,7 @@ def _pixels(data):
 def _model(settings, resumes):
     text, weights = settings.model or _OF_DATASET, settings.initial_weights
     if settings.image_size:
-        text += f" for images of {'x'.join(map(str, settings.image_size))}"
+        text += f" for images of {text_of(settings.image_size)}"
     if weights == "none":
         weights = "random weights"
     if weights and not resumes:

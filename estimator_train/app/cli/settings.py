@@ -35,7 +35,9 @@ _NEEDS_BOTH = "--input-fn and --eval-input-fn go together; give both"
 _HAS_PHASES = "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}"
 _NEEDS_FREEZING = "--cache features keeps the outputs of frozen layers; leave it out, or freeze all"
 _NEEDS_MOMENTUM = "--momentum is of two optimizers; give --optimizer sgd or --optimizer rmsprop, too"
-_NEEDS_EVALUATIONS = "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
+_NEEDS_EVALUATIONS = Needs(
+    ("evaluate_every",), "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,9 +71,7 @@ class Settings:
     """Use at most N images, keeping class proportions."""
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
-    validation: float | None = setting(
-        DATA, kinds.Number("SHARE", below=1), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan=""
-    )
+    validation: float | None = setting(DATA, kinds.SHARE, _NEEDS_EVALUATIONS, plan="")
     """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
     [default: the dataset's own validation images, else 0.1 with --early-stopping or --keep-best]"""
     task: str = setting(
@@ -134,7 +134,7 @@ class Settings:
         may_change=True,
     )
     """Fine-tune in phases, such as "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5"."""
-    dropout: float | None = setting(MODEL, kinds.Number("SHARE", below=1), plan="model", phrase="dropout={:g}")
+    dropout: float | None = setting(MODEL, kinds.SHARE, plan="model", phrase="dropout={:g}")
     """Dropout rate before the last layer."""
     optimizer: str | None = setting(
         TRAINING, click.Choice(list(OPTIMIZERS)), metavar="NAME", names=OPTIMIZERS, plan="optimizer"
@@ -142,19 +142,15 @@ class Settings:
     """{names}, with Keras' defaults.  [default: the model's own]"""
     momentum: float | None = setting(
         TRAINING,
-        kinds.Number("MOMENTUM", below=1),
+        kinds.MOMENTUM,
         Needs(("optimizer=sgd", "optimizer=rmsprop"), _NEEDS_MOMENTUM),
         plan="optimizer",
         phrase="momentum {:g}",
     )
     """Momentum of --optimizer sgd or rmsprop, such as 0.9.  [default: 0]"""
-    ema: float | None = setting(
-        TRAINING, kinds.Number("MOMENTUM", below=1), plan="optimizer", phrase="averages with momentum {:g}"
-    )
+    ema: float | None = setting(TRAINING, kinds.MOMENTUM, plan="optimizer", phrase="averages with momentum {:g}")
     """Evaluate and export a moving average of the weights, with a momentum such as 0.999."""
-    label_smoothing: float | None = setting(
-        TRAINING, kinds.Number("SHARE", below=1), plan="optimizer", phrase="labels smoothed by {:g}"
-    )
+    label_smoothing: float | None = setting(TRAINING, kinds.SHARE, plan="optimizer", phrase="labels smoothed by {:g}")
     """Share of each label to spread over all classes."""
     seed: int | None = setting(TRAINING, kinds.SEED, metavar="N")
     """Seed of the initial weights and the order of the images."""
@@ -292,20 +288,18 @@ class Training:
         DEVICES, None, Needs(("seed",), "--deterministic needs a seed; give --seed N, too"), plan="", is_of_config=True
     )
     """Train to the same weights, to the bit, each time; slower."""
-    steps_per_loop: int | str = setting(DEVICES, kinds.CountOr("auto"), default="auto", plan="", is_of_config=True)
+    steps_per_loop: int | str = setting(DEVICES, kinds.CountOrAuto(), default="auto", plan="", is_of_config=True)
     """Steps per compiled call; auto: as many as hooks allow, for 0.2 seconds, 0.8 on a GPU."""
-    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.STEPS, plan="checkpoints")
+    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.STEPS, plan="checkpoints", is_of_config=True)
     """Steps between checkpoints.  [default: every 10 minutes]"""
     async_checkpoints: bool = setting(CHECKPOINTS, plan="", is_of_config=True)
     """Continue training while a checkpoint is written."""
     evaluate_every: int | None = setting(CHECKPOINTS, kinds.STEPS, metavar="STEPS", plan="evaluation")
     """Steps between evaluations during training."""
-    early_stopping: int | None = setting(
-        CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
-    )
+    early_stopping: int | None = setting(CHECKPOINTS, kinds.Count(), _NEEDS_EVALUATIONS, plan="evaluation")
     """Stop, or end one of the --phases, after N evaluations without a better loss, and keep the best checkpoint as
     --keep-best does."""
-    keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
+    keep_best: bool = setting(CHECKPOINTS, None, _NEEDS_EVALUATIONS, plan="evaluation")
     """Keep the evaluated checkpoint with the best loss in export/, as the result of the run."""
     monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss
         CHECKPOINTS,
@@ -327,8 +321,9 @@ class Training:
 
     @property
     def config_arguments(self):
-        """Returns the arguments of RunConfig among these settings."""
-        return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
+        """Returns the arguments of RunConfig among these settings, without those that it chooses itself."""
+        arguments = {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
+        return {name: value for name, value in arguments.items() if value is not None}
 
 
 _OF_RATE = ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema")

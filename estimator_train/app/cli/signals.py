@@ -36,15 +36,13 @@ class Stopped(BaseException):
 class StopOnSignal(SavingHook):
     """A hook that stops training after the current step if SIGINT, SIGTERM or SIGHUP arrives inside its `with` block.
 
-    Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
-    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM or SIGHUP does so
-    if it comes seconds later, because some senders signal both the process and its group. A signal that the process
-    ignored from the start, as nohup does with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if
-    a signal was received inside it.
+    Before training begins, there is nothing to save, and the signal raises `Stopped` at once. A second Ctrl-C kills the
+    process; so does a second SIGTERM or SIGHUP seconds later, because some senders signal both the process and its
+    group. A signal that the process ignored from the start, as nohup does with SIGHUP, stays ignored. After the block,
+    SIGTERM and SIGHUP are ignored if a signal was received inside it.
 
-    If the input then gives nothing for seconds, nobody may ever get to the end of the step: the steps done are saved
-    from another thread, `say_stopped` is called, and the process ends. That holds for Keras models, also while one is
-    evaluated.
+    If a Keras model then gets no batch for seconds, in training or in an evaluation, the step may never end: the steps
+    done are saved from another thread, `say_stopped` is called, and the process ends.
 
     In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
     for them to finish, such as an evaluator, thus do not take the training for complete.
@@ -55,7 +53,7 @@ class StopOnSignal(SavingHook):
         self._training = self._evaluation = None  # the sessions of the training and of the last evaluation
         self._waiting = None  # for which batch of which session, since when
         self.received = None  # the first signal received, by this process or another
-        self._is_said = False
+        self._said_at = None
         self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
         self._waits_for_step = self._sums is not None  # leaving earlier would make the other workers wait
 
@@ -137,13 +135,14 @@ class StopOnSignal(SavingHook):
                     continue
                 if not number:
                     return
-                self._note(signal.Signals(number[0]))
-                reader.settimeout(_LOOKING_SECS)
+                if number[0] in self._handlers:  # the program may handle others
+                    self._note(signal.Signals(number[0]))
+                    reader.settimeout(_LOOKING_SECS)
 
     def _note(self, number):
         leave_lost_terminal()
-        if not self._is_said and number in self._handlers:
-            self._is_said, self.received, self._said_at = True, self.received or number, time.monotonic()
+        if self._said_at is None:
+            self.received, self._said_at = self.received or number, time.monotonic()
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 warn(f"{number.name}: stopping; Ctrl-C now stops at once")
         elif number == signal.SIGINT or time.monotonic() - self._said_at > _TWICE_SECS:

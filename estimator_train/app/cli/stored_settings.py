@@ -19,7 +19,7 @@ from estimator_train.app.cli.directories import check_model_dir
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.programs import instead
 from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
-from estimator_train.app.cli.table import settings_in, text_of
+from estimator_train.app.cli.table import given_of, settings_in, text_of
 from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.stored_run import StoredRun
 
@@ -85,10 +85,7 @@ def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Set
 
 
 def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
-    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn.
-
-    `trusts` is the value of --trust-run.
-    """
+    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn."""
     ask(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
     with saying_data_may_have_moved():
         data = settings.open_data()
@@ -130,10 +127,7 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
 def flags_of(path: StrPath) -> dict[str, Any]:
     """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     run = read(path)
-    values = run["settings"] | run["training"]
-    defaults = {field.name: field.default for table in STORED for field in dataclasses.fields(table)}
-    flags = {name: values[name] for name in settings_in(*STORED) if name in values}
-    return {name: value for name, value in flags.items() if value is not None and value != defaults[name]}
+    return given_of(run["settings"] | run["training"], *STORED)
 
 
 def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_dir: Any) -> None:

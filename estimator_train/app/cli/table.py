@@ -9,9 +9,8 @@ import dataclasses
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -53,10 +52,11 @@ def settings_in(*tables: type) -> dict[str, Setting]:
     return {field.name: field.metadata["setting"] for field in fields if "setting" in field.metadata}
 
 
-def given_of(flags: SimpleNamespace, *tables: type) -> dict[str, Any]:
-    """Returns the settings of dataclasses that are given among `flags`, by the names of their fields."""
-    values = {name: vars(flags).get(name) for name in settings_in(*tables)}
-    return {name: value for name, value in values.items() if value is not None and value is not False}
+def given_of(values: Mapping[str, Any], *tables: type) -> dict[str, Any]:
+    """Returns the settings of dataclasses that `values` gives another value than their default, by their names."""
+    defaults = {field.name: field.default for table in tables for field in dataclasses.fields(table)}
+    named = {name: values.get(name) for name in settings_in(*tables)}
+    return {name: value for name, value in named.items() if value is not None and value != defaults[name]}
 
 
 def rules_of(*tables: type) -> tuple[Rule, ...]:

@@ -10,14 +10,16 @@ from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.cli.stored_settings import load_training
 from estimator_train.app.runs import run_file
+from estimator_train.app.runs.parsed_json import has
 
 _RATE_TEST_STEPS = 100
 _MOST_STEPS = 2**63 - 1  # the global step is an int64
 
 
 class Progress(NamedTuple):
-    """How far a run has been trained, as run.json says."""
+    """How far a run has been trained, as its newest checkpoint and run.json say."""
 
+    step: int
     last_step: int
     batches_per_step: int
     examples: int
@@ -88,7 +90,7 @@ class Run:
 
         The run's last step until now says how many batches were left of its epochs at the step that it is at.
         """
-        steps, (step, progress) = self.training.epochs * self.steps_per_epoch, self._until_now
+        steps, progress = self.training.epochs * self.steps_per_epoch, self._until_now
         if progress is None:
             return steps
         before = load_training(self.model_dir)
@@ -96,41 +98,30 @@ class Run:
             return steps
         now = self.batches_per_step
         more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
-        left = (progress.last_step - step) * progress.batches_per_step + more
-        return step + max(math.ceil(left / now), 0)
+        left = (progress.last_step - progress.step) * progress.batches_per_step + more
+        return progress.step + max(math.ceil(left / now), 0)
 
     @functools.cached_property
     def first_step(self) -> int:
         """Global step from which epochs count in today's steps: those until now may have had more or fewer batches."""
-        step, progress = self._until_now
+        progress = self._until_now
         if progress is None or not self.data:
             return 0
         before = math.ceil(progress.examples / (self.settings.batch_size * progress.batches_per_step))
-        return step - round((step - progress.first_step) / before * self.steps_per_epoch)
+        return progress.step - round((progress.step - progress.first_step) / before * self.steps_per_epoch)
 
     @functools.cached_property
-    def _until_now(self) -> tuple[int, Progress | None]:
-        """The newest step of a run that is resumed, and its `Progress` if it is known."""
-        step = run_file.newest_step(self.model_dir)
-        if step == 0:
-            return 0, None
-        return step, _progress_of(self.model_dir)
-
-
-def _progress_of(model_dir):
-    """Returns the `Progress` of the run in a directory, or None if there is no run, or run.json does not have it."""
-    path = run_file.path_in(model_dir)
-    if not path.exists():
-        return None
-    stored = run_file.read(path)
-    if not isinstance(stored.get("data"), dict):
-        return None
-    numbers = [stored.get("last_step"), stored.get("batches_per_step"), stored["data"].get("train")]
-    numbers.append(stored.get("first_step", 0))
-    if not all(type(number) is int for number in numbers):
-        return None
-    progress = Progress(*numbers)
-    last_batch = progress.last_step * progress.batches_per_step
-    if min(progress[:3]) < 1 or max(last_batch, abs(progress.first_step)) > _MOST_STEPS:
-        return None
-    return progress
+    def _until_now(self) -> Progress | None:
+        """The `Progress` of a run that is resumed, or None if it has no step yet, or if run.json does not have it."""
+        step, path = run_file.newest_step(self.model_dir), run_file.path_in(self.model_dir)
+        if step == 0 or not path.exists():
+            return None
+        stored = {"first_step": 0} | run_file.read(path)
+        data = stored.get("data")
+        if not has(stored, last_step=int, batches_per_step=int, first_step=int) or not has(data, train=int):
+            return None
+        progress = Progress(step, stored["last_step"], stored["batches_per_step"], data["train"], stored["first_step"])
+        last_batch = progress.last_step * progress.batches_per_step
+        if min(progress[:4]) < 1 or max(last_batch, abs(progress.first_step)) > _MOST_STEPS:
+            return None
+        return progress

@@ -87,6 +87,16 @@ def test_a_path_through_a_link_is_the_one_that_the_system_follows(tmp_path, monk
     assert convert(parameters.Directory(), "elsewhere/../run") == "elsewhere/../run"
 
 
+def test_only_a_file_is_replaced_by_a_file_to_write(tmp_path):
+    file, link = tmp_path / "old.csv", tmp_path / "link.csv"
+    convert(parameters.OutputFile(), str(file))
+    file.touch()
+    convert(parameters.OutputFile(), str(file))
+    link.symlink_to(file)
+    with pytest.raises(click.ClickException, match="--flag .*link.csv is a link or a device, which would be replaced"):
+        convert(parameters.OutputFile(), str(link))
+
+
 @pytest.mark.parametrize(
     ("kind", "typed", "completed"),
     [

@@ -49,7 +49,7 @@ def test_a_value_is_said_as_it_is_typed(value, text):
 def test_arguments_of_run_config_are_those_that_say_so():
     training = Training(recompute=True, accumulate_steps=3, epochs=2)
     assert training.config_arguments == {
-        "accumulate_steps": 3, "mixed_precision": None, "recompute": True, "jit_compile": False,
+        "accumulate_steps": 3, "recompute": True, "jit_compile": False,
         "deterministic": False, "steps_per_loop": "auto", "async_checkpoints": False,
     }  # fmt: skip
 

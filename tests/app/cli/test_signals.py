@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -287,6 +288,18 @@ def test_a_signal_stops_at_once_before_step_1_and_later_after_the_step(number):
         os.kill(os.getpid(), number)
         time.sleep(0.01)
     assert stop.received == number
+
+
+def test_a_signal_that_the_program_handles_itself_stops_no_training(monkeypatch):
+    faults = []
+    monkeypatch.setattr(threading, "excepthook", faults.append)
+    handler = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        with StopOnSignal() as stop:
+            os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    assert (faults, stop.received) == ([], None)
 
 
 def test_a_second_sigterm_after_training_does_not_hide_how_to_resume():

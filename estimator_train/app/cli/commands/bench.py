@@ -141,14 +141,17 @@ def timing_of_run(flags, steps, model_dir):
         process.wait()
     timing = _timing(timing_file)
     if not timing:
-        lines = [line for line in errors_file.read_text(errors="replace").splitlines() if line.strip()]
-        reason = [f"exit code {process.returncode}", *lines][-1].removeprefix("estimator_train: ")
-        raise click.ClickException(f"{shlex.join(flags)} failed: {reason}")
+        raise click.ClickException(f"{shlex.join(flags)} failed: {_reason(process.returncode, errors_file)}")
     if timing["examples_per_second"] is None:
         raise click.ClickException(
             f"{shlex.join(flags)} ended with its first step, which is warm-up; give it more data"
         )
     return timing
+
+
+def _reason(code, errors_file):
+    lines = [line for line in errors_file.read_text(errors="replace").splitlines() if line.strip()]
+    return [f"exit code {code}", *lines][-1].removeprefix("estimator_train: ")
 
 
 def _steps(path):

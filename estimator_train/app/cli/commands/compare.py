@@ -7,7 +7,6 @@ import click
 
 from estimator_train._engine.host.files import printable
 from estimator_train.app.cli.commands.dataset_run import must_be_fetched
-from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Directory, OutputFile
@@ -25,9 +24,7 @@ _OF_FILES = ("synthetic_oct", "oct2017", "images", "manifest")  # datasets of im
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("model_dirs", type=Directory(), nargs=-1, required=True, metavar="RUN RUN...")
-@click.option(
-    "--out", type=OutputFile(), metavar="FILE", default="comparison.html", show_default=True, help="HTML file to write."
-)
+@click.option("--out", type=OutputFile(), default="comparison.html", show_default=True, help="HTML file to write.")
 def compare(model_dirs, out):
     """Compare runs with the first one.
 
@@ -39,7 +36,6 @@ def compare(model_dirs, out):
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:
         raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
-    check_parent(out, "--out")
     runs, settings = zip(*map(open_run, folders), strict=True)
     _check_classes(folders, settings)
 

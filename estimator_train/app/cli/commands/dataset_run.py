@@ -62,7 +62,7 @@ def resolve(flags: SimpleNamespace) -> Run:
 
 def _settings(flags, model_dir):
     """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
-    settings = Settings(**given_of(flags, Settings), class_names=())
+    settings = Settings(**given_of(vars(flags), Settings), class_names=())
     data, missing = _opened(settings, flags)
     if settings.validation is None and (flags.early_stopping or flags.keep_best):
         settings, data = _with_validation(settings, data, earlier=load_settings(model_dir))
@@ -73,7 +73,7 @@ def _settings(flags, model_dir):
 
 
 def _training(flags, settings, data):
-    training = Training(**given_of(flags, Training))
+    training = Training(**given_of(vars(flags), Training))
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
@@ -127,23 +127,29 @@ def check(run: Run) -> None:
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
-            monitor, best = Monitor.of(training.monitor), None
-            if settings.dataset and ":" not in settings.model:
-                monitor.check_name(settings.task)
-            if training.keep_best:
-                best = run_file.best_checkpoint(run.model_dir)
-            monitor.check(settings.class_names, best)
+            _check_monitor(run, Monitor.of(training.monitor))
     if run.task.is_chief:
         directories.warn_of_lost_checkpoints(run.model_dir)
 
 
+def _check_monitor(run, monitor):
+    best = None
+    if run.settings.dataset and ":" not in run.settings.model:
+        monitor.check_name(run.settings.task)
+    if run.training.keep_best:
+        best = run_file.best_checkpoint(run.model_dir)
+    monitor.check(run.settings.class_names, best)
+
+
 def _check_flags_of_files(run):
-    settings = run.settings
-    of_files = {"--cache": run.training.cache, "--fast": settings.fast, "--resize": settings.resize}
-    of_files["--ignore-orientation"] = settings.ignore_orientation
-    for flag, given in of_files.items():
-        if given and run.data and not isinstance(run.data.train, ImageFiles):
-            raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
+    if not run.data or isinstance(run.data.train, ImageFiles):
+        return
+    given = vars(run.settings) | vars(run.training)
+    for name in ("cache", "fast", "resize", "ignore_orientation"):
+        if given[name]:
+            raise click.ClickException(
+                f"{flag_of(name)} is for image files, and {run.data.name} has none; leave it out"
+            )
 
 
 def _check_phases(run, earlier):

@@ -9,7 +9,7 @@ from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_directory, check_parent, is_writable
+from estimator_train.app.cli.directories import check_directory, is_writable
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
@@ -49,7 +49,6 @@ _RULES = (
 @click.option(
     "--predictions",
     type=OutputFile(),
-    metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
 )
 @click.option(
@@ -77,15 +76,7 @@ def evaluate(**flags):
     checkpoint = None
     if not flags.all:
         checkpoint = checkpoint_prefix(run, flags.checkpoint)
-    images = flags.data_dir or flags.dataset
-    if images:
-        settings, data = other_data(settings, flags.dataset, flags.data_dir)
-    else:
-        data = data_of_run(run, settings, flags.trust_run)
-    if flags.all and data and data.validation_examples:
-        # The evaluation images would no longer judge what they have chosen.
-        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
-        data, images = data.to_choose_on(), images or "validation"
+    settings, data, images = _data(flags, run, settings)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build
@@ -109,10 +100,22 @@ def _check_run(flags, settings):
             f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "
             f"{settings.task}"
         )
-    if flags.predictions:
-        if not (settings.class_names or settings.task == "regression"):
-            raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
-        check_parent(flags.predictions, "--predictions")
+    if flags.predictions and not (settings.class_names or settings.task == "regression"):
+        raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
+
+
+def _data(flags, run, settings):
+    """Returns the settings and the dataset to evaluate with, and where the images are, if not those of the run."""
+    images = flags.data_dir or flags.dataset
+    if images:
+        settings, data = other_data(settings, flags.dataset, flags.data_dir)
+    else:
+        data = data_of_run(run, settings, flags.trust_run)
+    if flags.all and data and data.validation_examples:
+        # The evaluation images would no longer judge what they have chosen.
+        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
+        data, images = data.to_choose_on(), images or "validation"
+    return settings, data, images
 
 
 def _is_kept(model_dir):
@@ -120,10 +123,7 @@ def _is_kept(model_dir):
 
 
 def _evaluated(flags, settings, data, paths, images):
-    """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each.
-
-    `images` says where they are, if they are not the run's own evaluation images.
-    """
+    """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each."""
     from estimator_train.app.cli.run import evaluation, label_thresholds
     from estimator_train.app.runs import predictions_file
 
@@ -132,18 +132,18 @@ def _evaluated(flags, settings, data, paths, images):
         thresholds = label_thresholds.choose(settings, data, flags.model_dir, *paths)
     elif not flags.all:
         thresholds = label_thresholds.kept(settings, flags.model_dir, *paths)
-    about, place = {"name": evaluation.AFTERWARDS, "images": images}, None
+    place = None
     if _is_kept(flags.model_dir):
         place = flags.model_dir
     evaluations = evaluation.evaluate(settings, data, place, paths, thresholds)
     for path, evaluated in zip(paths, evaluations, strict=True):
-        entry, result = evaluation.keep(settings, data, place, path, evaluated, **about)
-        if flags.predictions and result:
+        entry = evaluation.keep(settings, data, place, path, evaluated, name=evaluation.AFTERWARDS, images=images)
+        if flags.predictions and evaluated.result:
             columns = settings.task, settings.class_names
             examples = evaluated.labels, evaluated.outputs
             with one_line_errors():
                 predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
-        yield entry, result
+        yield entry, evaluated.result
 
 
 def _rank(result):

@@ -17,8 +17,11 @@ import time
 import click
 
 from estimator_train.app.cli.messages import warn
+from estimator_train.app.cli.parameters import Number
 
-_PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
+# Below those that systems give to connections and to programs that ask for any port, which could take one before a
+# task listens there: Linux from 32768 on, macOS and Windows from 49152 on.
+_PORTS = range(10_000, 32_768)
 _POLL_SECS = 0.2
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 
@@ -45,10 +48,9 @@ Example:
 )
 @click.option(
     "--grace-period",
-    type=click.FloatRange(0),
+    type=Number("SECONDS"),
     default=10,
     show_default=True,
-    metavar="SECONDS",
     help="Time that tasks have to save when they are stopped.",
 )
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -57,37 +59,34 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
 
     The first worker is the chief. If one process fails, all stop, and the command exits with its exit code.
     """
-    evaluates = arguments[0] != "run" and any(each.partition("=")[0] == "--evaluate-every" for each in arguments)
-    if evaluates and (workers > 1 or ps) and not evaluator:
-        raise click.ClickException(
-            "evaluations during training need a task of type evaluator; add --evaluator in front of the --, or leave "
-            "out --evaluate-every"
-        )
-    tasks = [("chief", 0)]
-    tasks += [("worker", index) for index in range(workers - 1)]
-    tasks += [("ps", index) for index in range(ps)]
-    cluster = {}  # a list of addresses for each job
-    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
-        cluster.setdefault(job, []).append(address)
+    if (workers > 1 or ps) and not evaluator:
+        _check_no_evaluations(arguments)
+    sizes = {"chief": 1, "worker": workers - 1, "ps": ps}
+    addresses = iter(free_addresses(workers + ps))
+    cluster = {job: list(itertools.islice(addresses, size)) for job, size in sizes.items() if size}
     if logs:
         os.makedirs(logs, exist_ok=True)
-    if evaluator:  # which is not part of the cluster
-        tasks.append(("evaluator", 0))
+    sizes["evaluator"] = int(evaluator)  # it is not part of the cluster
     processes = {}
     try:
-        for job, index in tasks:
-            processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
+        for job, size in sizes.items():
+            for index in range(size):
+                processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
         return _wait(processes)
     finally:
         _stop(processes.values(), grace_period)
 
 
-def free_addresses(count):
-    """Returns the addresses of `count` ports on this machine that are currently free.
+def _check_no_evaluations(arguments):
+    if arguments[0] != "run" and any(each.partition("=")[0] == "--evaluate-every" for each in arguments):
+        raise click.ClickException(
+            "evaluations during training need a task of type evaluator; add --evaluator in front of the --, or leave "
+            "out --evaluate-every"
+        )
 
-    They lie below those that operating systems give to connections and to programs that ask for any port, since one of
-    these could take a port before a task listens there.
-    """
+
+def free_addresses(count):
+    """Returns the addresses of `count` ports on this machine that are currently free."""
     ports = random.SystemRandom().sample(_PORTS, len(_PORTS))
     return [f"127.0.0.1:{port}" for port in itertools.islice(filter(_is_free, ports), count)]
 

@@ -9,6 +9,7 @@ import tabulate
 from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.conflicts import Needs, check_conflicts
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.parameters import Number
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.table import given_of, option
@@ -28,12 +29,7 @@ _RULES = (
 @option(Settings, "image_size", help="Image size: one side, or height x width.  [default: the dataset's]")
 @option(Settings, "batch_size", help="Examples per step.  [default: the dataset's, else 1]")
 @click.option(
-    "--device-memory",
-    type=click.FloatRange(0, min_open=True),
-    default=16,
-    show_default=True,
-    metavar="GB",
-    help="Memory of the device.",
+    "--device-memory", type=Number("GB", positive=True), default=16, show_default=True, help="Memory of the device."
 )
 def memory(device_memory, **flags):
     """Estimate the device memory that training a model needs.
@@ -54,15 +50,18 @@ def memory(device_memory, **flags):
 
         model, batch_size = build_model(settings), settings.batch_size or 1
         (device,) = estimate(model, batch_size)
-    is_enough = fits([device], device_memory * _GB)
-    row = [*(part / _GB for part in (*device, device.total)), "yes" if is_enough else "no"]
-    headers = ["weights", "optimizer", "activations", "total", f"fits {device_memory:g} GB"]
     click.echo(f"{model.name}, {model.count_params():,} parameters, batches of {batch_size}, in GB:")
+    _show(device, device_memory, fits([device], device_memory * _GB))
+
+
+def _show(device, device_memory, is_enough):
+    fits, advice = "yes", "It fits on one device."
+    if not is_enough:
+        fits, advice = "no", "It does not fit on a device: take smaller images, batches or layers."
+    row = [*(part / _GB for part in (*device, device.total)), fits]
+    headers = ["weights", "optimizer", "activations", "total", f"fits {device_memory:g} GB"]
     click.echo(tabulate.tabulate([row], headers, floatfmt=".3f"))
-    if is_enough:
-        click.echo("It fits on one device.")
-    else:
-        click.echo("It does not fit on a device: take smaller images, batches or layers.")
+    click.echo(advice)
 
 
 def _settings(flags):
@@ -71,7 +70,7 @@ def _settings(flags):
         raise ValueError("give --dataset NAME, or --model NAME and --image-size")
     if flags.dataset and must_be_fetched(flags):
         raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
-    settings = Settings(**given_of(flags, Settings), class_names=("first", "second"))
+    settings = Settings(**given_of(vars(flags), Settings), class_names=("first", "second"))
     settings = settings.filled_by(settings.open_data(draw=False))
     if settings.image_size is None and ":" not in settings.model:
         raise ValueError("--model needs --image-size, or a --dataset to take it from")

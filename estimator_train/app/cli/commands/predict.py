@@ -41,7 +41,6 @@ _NOUNS = {"class": "class", "labels": "label"}  # of one of several, by the kind
 @click.option(
     "--out",
     type=OutputFile(),
-    metavar="FILE",
     help="Write to a file that ends in .csv, .json or .parquet, instead of printing.",
 )
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")

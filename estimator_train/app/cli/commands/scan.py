@@ -52,17 +52,21 @@ def scan(folder, as_json):
         entries = {"names": dict(verdicts), "unread_files": dict(problems), "files": list(map(_entry, files))}
         click.echo(json.dumps(entries, indent=2))
     else:
-        for file in files:
-            _show(file)
-        click.echo(f"{verdicts.total()} names in {len(files)} files")
-        for key, count in {**verdicts, **problems}.items():
-            click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}{_HINTS.get(key, '')}")
+        _show_all(files, verdicts, problems)
     return int(bool(problems or verdicts["change"] or verdicts["absent"]))
 
 
 def _entry(file):
     names = [name._asdict() | {"places": [place._asdict() for place in name.places]} for name in file.names]
     return file._asdict() | {"names": names}
+
+
+def _show_all(files, verdicts, problems):
+    for file in files:
+        _show(file)
+    click.echo(f"{verdicts.total()} names in {len(files)} files")
+    for key, count in {**verdicts, **problems}.items():
+        click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}{_HINTS.get(key, '')}")
 
 
 def _show(file):

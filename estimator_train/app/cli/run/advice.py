@@ -1,13 +1,13 @@
 """Which flags are no advice for a run: its other flags, its model or the machine refuse them."""
 
-import dataclasses
 from types import SimpleNamespace
 
 import click
 import tensorflow as tf
 
 from estimator_train.app.cli.conflicts import check_conflicts
-from estimator_train.app.cli.settings import RULES
+from estimator_train.app.cli.settings import RULES, STORED
+from estimator_train.app.cli.table import given_of
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.models.backbones import CLASSES, default_freeze
 
@@ -30,7 +30,7 @@ _HAS_BFLOAT16 = (8, 0)  # compute capability; https://developer.nvidia.com/cuda-
 
 def not_for(settings, training, data):
     """Returns the flags that the run has, or that it could not have; another number is still advice."""
-    given = _given(settings) | _given(training)
+    given = given_of(vars(settings) | vars(training), *STORED)
     has = [flag for flag, more in _ONE_MORE.items() if flag not in _WITH_A_NUMBER and more.keys() & given.keys()]
     if given.get("cache") not in (None, "features"):
         has.remove("--cache features")
@@ -42,12 +42,6 @@ def not_for(settings, training, data):
         *_not_for_model(settings),
         *_not_for_machine(training),
     }
-
-
-def _given(values):
-    """Returns the settings of a run that differ from their defaults, as rules read them."""
-    fields = dataclasses.fields(values)
-    return {each.name: value for each in fields if (value := getattr(values, each.name)) != each.default}
 
 
 def _fits(flags):

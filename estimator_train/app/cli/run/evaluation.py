@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
 
 def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
     """Yields the `Evaluation` of each checkpoint; `thresholds` replace 0.5, and events go to `model_dir`, if any."""
-    examples = CollectPredictions(settings.task, settings.class_names, thresholds)
+    examples = CollectPredictions(settings, thresholds)
     eval_input_fn = build_eval_input_fn(settings, data)
     with contextlib.ExitStack() as stack:
         if model_dir is None:
@@ -51,18 +51,18 @@ def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images
     """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv, unless `model_dir` is None.
 
     `name` and `images` are those of `evaluations.append`. predictions.csv belongs to the run's result, on its own
-    evaluation images. Returns the line's content, and the `tasks.Result`, or None without examples.
+    evaluation images. Returns the line's content.
     """
     metrics, labels, outputs, result = evaluation
     if model_dir is None:
-        return evaluations.entry_of(checkpoint, metrics, result, name=name, images=images), result
+        return evaluations.entry_of(checkpoint, metrics, result, name=name, images=images)
     with one_line_errors():
         entry = evaluations.append(model_dir, checkpoint, metrics, result, name=name, images=images)
         is_missing = not as_path(model_dir, predictions_file.NAME).exists()
         replaces = name != AFTERWARDS or is_missing or _is_result_by_command(model_dir)
         if result and settings.task == "classification" and replaces and not images:
             predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
-    return entry, result
+    return entry
 
 
 def _is_result_by_command(model_dir):
@@ -74,14 +74,13 @@ def _is_result_by_command(model_dir):
 class CollectPredictions(v1.train.SessionRunHook):
     """A hook that collects labels and predictions while the estimator returned by `attach` is evaluated.
 
-    Classification without `class_names`, as with an input_fn, collects nothing.
+    Classification without names of classes, as with an input_fn, collects nothing.
     """
 
-    def __init__(self, task, class_names, thresholds=None):
-        self._task = task
+    def __init__(self, settings, thresholds=None):
+        self._task, self._class_names = settings.task, settings.class_names
         self._thresholds = thresholds
-        self._class_names = class_names
-        self._keeps = task == "regression" or bool(class_names)
+        self._keeps = self._task == "regression" or bool(self._class_names)
         self._tensors = []
 
     def attach(self, estimator):

@@ -98,8 +98,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     """Writes the model as TFLite or ONNX, and returns how its predictions compare with the Estimator's.
 
     `data` is the dataset of the settings, or None for an input_fn. A quantized model that predicts worse is written
-    nevertheless, and a line says so. An ONNX file has the `_facts` as metadata, and beside a TFLite file are those of
-    `_about`.
+    nevertheless, and a line says so.
     """
     estimator = build_estimator(settings, model_dir)
     receiver_fn = _receiver_fn(settings)
@@ -108,11 +107,12 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
         with run_errors():
             saved_model = estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint)
         content = _converted(saved_model, file_format, settings, _calibration(settings, data, names))
+    run_converted = conversion.run_tflite
+    if file_format == "onnx":
+        run_converted = conversion.run_onnx
 
     def run(features):
-        if file_format == "onnx":
-            return conversion.run_onnx(content, _by_input(features, names))
-        return conversion.run_tflite(content, _by_input(features, names))
+        return run_converted(content, _by_input(features, names))
 
     compared = _compared(settings, data, file_format, functools.partial(_predicted, estimator, checkpoint, run))
     if file_format != "onnx":

@@ -13,10 +13,7 @@ from estimator_train.input_fns.images.faults import fault_of_file
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """Returns {path: array of one float per class or label, or a single one}, and a line for each undecodable image.
-
-    A bar shows the progress on a terminal.
-    """
+    """Returns {path: array of one float per class or label, or a single one}, and a line for each undecodable image."""
     estimator = build_estimator(settings, model_dir)
     decoded, predictions = [], []
     input_fn = _input_fn(paths, settings, decoded)

@@ -38,20 +38,16 @@ class Reporter:
         self._model_dir = model_dir
         self._data = self._samples = None
 
-    def add(self, checkpoint, evaluation, data, *, name=None, **about):
-        """Adds the `Evaluation` of a dataset, or None for an input_fn, to the log, and its images to its events.
-
-        `name` and `about` are arguments of `evaluations.append`.
-        """
+    def add(self, checkpoint, evaluation, data, *, name=None, images=None):
+        """Adds the `Evaluation` of a dataset, or None for an input_fn, as `keep` does, and its images to its events."""
         if data is not self._data:
             self._data, self._samples = data, None
         self._last, self._checkpoint = evaluation, checkpoint
         self._task = tasks.named(self._settings.task, getattr(evaluation.result, "thresholds", None))
-        kept = keep(self._settings, data, self._model_dir, checkpoint, evaluation, name=name, **about)
-        self._entry, result = kept
-        if result is not None:
+        self._entry = keep(self._settings, data, self._model_dir, checkpoint, evaluation, name=name, images=images)
+        if evaluation.result is not None:
             with explaining_full_disk(self._model_dir):
-                self._write_images(name, int(evaluation.metrics["global_step"]), result)
+                self._write_images(name)
 
     def write(self):
         """Writes the report of the last evaluation added, and returns its path."""
@@ -93,8 +89,8 @@ class Reporter:
         heats = grad_cam(trained_model(settings, self._checkpoint), pixels, classes)
         return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
 
-    def _write_images(self, name, step, result):
-        images, (_, labels, outputs, _) = {}, self._last
+    def _write_images(self, name):
+        images, (metrics, labels, outputs, result) = {}, self._last
         if result.task == "classification":
             class_names = self._settings.class_names
             images["confusion_matrix"] = plots.confusion_matrix(class_names, result.confusion_matrix)
@@ -108,7 +104,7 @@ class Reporter:
         folder = "eval"
         if name:
             folder += f"_{name}"
-        write_image_events(os.path.join(self._model_dir, folder), step, images)
+        write_image_events(os.path.join(self._model_dir, folder), int(metrics["global_step"]), images)
 
     def _caption(self, index):
         true, predicted, _, probability = self._read(index)

@@ -15,12 +15,12 @@ def opened_loggers(run):
     names, opened, succeeded = run.training.log or (), [], False
     if not run.task.is_chief:
         names = ()
+    params = dataclasses.asdict(run.settings) | dataclasses.asdict(run.training)
     try:
         with one_line_errors():
             for name in names:
                 opened.append(loggers.open_logger(name, run.model_dir))
         for logger in opened:
-            params = dataclasses.asdict(run.settings) | dataclasses.asdict(run.training)
             logger.log_params({name: value for name, value in params.items() if value is not None})
         yield opened
         succeeded = True

@@ -24,7 +24,6 @@ from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run import build
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
-from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.result import Result, say_result, unmonitored
 from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, opened_loggers
@@ -56,7 +55,7 @@ class _Recorder(Exporter):
         self._choosing = run.data and run.data.to_choose_on()
         if run.validation_examples:
             self._images = "validation"
-        self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
+        self.examples = CollectPredictions(run.settings)
 
     @functools.cached_property
     def reporter(self):
@@ -98,8 +97,6 @@ class _Job:
     config: RunConfig  # of the Estimators
     input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
-    strategy: tf.distribute.Strategy | None
-    every: int  # steps between summaries
 
     @property
     def estimator(self) -> Estimator:
@@ -123,11 +120,13 @@ def run_training(run: Run) -> int:
         return 0
     # To callbacks, each part is a separate training.
     callbacks = [callback_hooks(run) for _ in job.parts]
-    stop = StopOnSignal(job.strategy, functools.partial(_say_stopped, job))
-    timing = TimingHook(run.model_dir, every_n_steps=job.every)
+    stop = StopOnSignal(job.config.train_distribute, functools.partial(_say_stopped, job))
+    timing = TimingHook(run.model_dir, every_n_steps=job.config.save_summary_steps)
     result = report = None
     with (
-        _explaining_errors(run),
+        logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
+        run_errors(not_for(run.settings, run.training, run.data)),
+        naming_all_damaged_images(run.settings, run.data),
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
@@ -148,26 +147,20 @@ def run_training(run: Run) -> int:
     return 0
 
 
-@contextlib.contextmanager
-def _explaining_errors(run):
-    """Turns the expected errors of a training into one line, and hides a log line whose content the plan has shown."""
-    with (
-        logging_only(lambda record: not hasattr(record, "examples_of_step")),
-        run_errors(not_for(run.settings, run.training, run.data)),
-        naming_all_damaged_images(run.settings, run.data),
-    ):
-        yield
-
-
 def _prepare(run):
     build.set_verbosity(run.verbosity)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
-        strategy = _strategy(run)
-        config = _run_config(run, strategy, every)
+        config = RunConfig(
+            model_dir=run.model_dir,
+            tf_random_seed=run.settings.seed,
+            train_distribute=_strategy(run),
+            save_summary_steps=every,
+            resume_input=True,
+            **run.training.config_arguments,
+        )
     recorder = _Recorder(run)
-    parts = _parts(run, config, recorder)
-    return _Job(run, parts, config, _input_fns(run), recorder, strategy, every)
+    return _Job(run, _parts(run, config, recorder), config, _input_fns(run), recorder)
 
 
 def _input_fns(run):
@@ -184,29 +177,13 @@ def _strategy(run):
     if run.task.is_evaluator:
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
-    takes_gpus = not (run.training.gpus or run.training.replicas or run.training.jit_compile)
-    if takes_gpus and not run.is_quiet:
-        name_idle_gpus()
+    seen, is_chosen = tf.config.get_visible_devices("GPU"), run.training.gpus or run.training.replicas
+    if len(seen) > 1 and not (is_chosen or run.training.jit_compile or run.is_quiet):
+        warn(f"training uses 1 of {len(seen)} GPUs; --gpus {len(seen)} uses all")
     if run.task.is_alone:
         return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
     return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
-
-
-def _run_config(run, strategy, every):
-    steps, seconds = run.training.save_checkpoints_steps, 600
-    if steps:
-        seconds = None
-    return RunConfig(
-        model_dir=run.model_dir,
-        tf_random_seed=run.settings.seed,
-        train_distribute=strategy,
-        save_checkpoints_steps=steps,
-        save_checkpoints_secs=seconds,
-        save_summary_steps=every,
-        resume_input=True,
-        **run.training.config_arguments,
-    )
 
 
 def _parts(run, config, recorder):
@@ -279,7 +256,7 @@ def _save_run_file(job):
             data=counts,
             trained_weights=job.parts[-1].trained_weights,
             **_ends(run),
-            **provenance(job.strategy),
+            **provenance(job.config.train_distribute),
         )
 
 
@@ -289,14 +266,11 @@ def _hooks_of(job, timing, loggers):
     hooks = [timing]
     if not job.run.is_quiet:
         hooks.append(ProgressHook())
-    return hooks + logger_hooks(loggers, job.run, job.every)
+    return hooks + logger_hooks(loggers, job.run, job.config.save_summary_steps)
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the job at its last one, and the metrics of the last checkpoint if it has evaluated it.
-
-    `callbacks` are the hooks of the user's callbacks in each part.
-    """
+    """Trains all parts; returns the job at its last one, and the last checkpoint's metrics if it has evaluated it."""
     run, metrics = job.run, None
     for index, own_hooks in enumerate(callbacks):
         stop.check()

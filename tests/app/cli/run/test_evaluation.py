@@ -10,7 +10,8 @@ from estimator_train.app.cli.run.evaluation import CollectPredictions
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_outputs_that_are_not_finite_have_no_metrics(task, capsys):
-    examples = CollectPredictions(task, () if task == "regression" else ("bright", "dark"))
+    class_names = () if task == "regression" else ("bright", "dark")
+    examples = CollectPredictions(types.SimpleNamespace(task=task, class_names=class_names))
     examples.after_create_session(None, None)
     width = 1 if task == "regression" else 2
     outputs = {"dense": np.full((2, width), np.nan, "float32")}
