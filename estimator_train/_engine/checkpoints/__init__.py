@@ -164,10 +164,7 @@ def _checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
 
 
 def reader_of(path: str) -> CheckpointReader:
-    """Returns the reader of the checkpoint at prefix `path`.
-
-    tf.train.load_checkpoint also takes directories, and mistakes a prefix in ram:// for one.
-    """
+    """Returns a checkpoint's reader; tf.train.load_checkpoint would mistake a prefix in ram:// for a directory."""
     return tf.compat.v1.train.NewCheckpointReader(path)
 
 

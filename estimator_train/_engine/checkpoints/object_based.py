@@ -352,10 +352,7 @@ def variables_by_key(root: Any) -> dict[str, tf.Variable] | None:
 
 
 def parts_by_key(root: Any) -> dict[str, Any]:
-    """Returns the trackable objects below `root`, except its optimizer, by their keys in a checkpoint.
-
-    A key is the shortest path to the object, as in TensorFlow's object graphs.
-    """
+    """Returns the trackable objects below `root`, except its optimizer, by their shortest paths, as checkpoints do."""
     parts, queue, seen = {}, [("", root)], {id(root)}
     for prefix, node in queue:
         for name, child in tf.train.TrackableView.children(node).items():

@@ -115,10 +115,7 @@ def eager_classes() -> Iterator[None]:
 
 
 def is_initialized_by_keras(variable: tf.Variable) -> bool:
-    """Returns whether Keras' session has initialized a variable of a v1 graph.
-
-    Getting that session would initialize the variable.
-    """
+    """Returns whether Keras' session has initialized a variable of a v1 graph; getting that session would do so."""
     return getattr(variable, "_keras_initialized", False)
 
 
