@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -13,19 +13,10 @@ import tensorflow as tf
 from estimator_train._engine.argument_names import taken_by
 from estimator_train._engine.cluster.synchronous import Agreement
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
-from estimator_train._engine.exports.receivers import InputReceiver
+from estimator_train._engine.exports.receivers import ReceiverFn
 from estimator_train._engine.hooks import check_hooks
 from estimator_train._engine.run_config import RunConfig
-from estimator_train._engine.types import (
-    InputFn,
-    Metric,
-    MetricFn,
-    MetricPair,
-    Nest,
-    Params,
-    PredictFunctions,
-    SessionRunHook,
-)
+from estimator_train._engine.types import Hooks, InputFn, Metric, MetricFn, MetricPair, Nest, Params, PredictFunctions
 
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -157,7 +148,7 @@ class Run:
     graph: tf.Graph
     spec: EstimatorSpec
     session_creator: tf.compat.v1.train.SessionCreator
-    input_hooks: Sequence[SessionRunHook] = ()
+    input_hooks: Hooks = ()
     agreement: Agreement | None = None
     close: Callable[[], None] = lambda: None
 
@@ -187,9 +178,7 @@ class PreparedModel(abc.ABC):
         """Whether the untrained model has useful weights, and may be exported without a checkpoint."""
 
     @abc.abstractmethod
-    def prepare(
-        self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
-    ) -> Run:
+    def prepare(self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Hooks = ()) -> Run:
         """Returns a `Run` of the model; threads may prepare and drive several at the same time.
 
         `last_step` is the global step at which TRAIN ends, or None. The caller's `hooks` may add to the Run's graph.
@@ -208,9 +197,7 @@ class PreparedModel(abc.ABC):
         yield
 
     @abc.abstractmethod
-    def export(
-        self, receiver_fns: dict[str, Callable[[], InputReceiver]], start: Start, directory: str, as_text: bool
-    ) -> None:
+    def export(self, receiver_fns: dict[str, ReceiverFn], start: Start, directory: str, as_text: bool) -> None:
         """Writes a SavedModel into `directory`, with a MetaGraph for each mode of the dict `receiver_fns`."""
 
     @abc.abstractmethod

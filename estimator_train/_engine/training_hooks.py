@@ -106,8 +106,8 @@ def _chief_hooks(
     if savers:
         add_listeners(savers[0], listeners)
     elif timer:
-        save_graph_def = config.checkpoint_save_graph_def
-        savers = [SaverHook(config.model_dir, timer, spec.scaffold, listeners, save_graph_def=save_graph_def)]
+        settings = {"listeners": listeners, "save_graph_def": config.checkpoint_save_graph_def}
+        savers = [SaverHook(config.model_dir, timer, scaffold=spec.scaffold, **settings)]
         hooks += savers
     for saver in savers:
         prepare_listeners(saver, spec.scaffold, config.async_checkpoints)

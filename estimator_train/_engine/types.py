@@ -5,7 +5,7 @@ mypy follows `tf.compat.v1.Session` and these names, but not the `v1` of modules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -19,6 +19,7 @@ Scaffold: TypeAlias = tf.compat.v1.train.Scaffold
 CheckpointSaverHook: TypeAlias = tf.compat.v1.train.CheckpointSaverHook
 CheckpointSaverListener: TypeAlias = tf.compat.v1.train.CheckpointSaverListener
 Strategy: TypeAlias = tf.distribute.Strategy
+Hooks: TypeAlias = Sequence[tf.compat.v1.train.SessionRunHook]
 
 # An input_fn gets whichever of mode, params, config and input_context it accepts. It returns arrays or tensors, too.
 InputFn: TypeAlias = Callable[..., tf.data.Dataset]
@@ -29,6 +30,6 @@ FeatureColumn: TypeAlias = Any  # TensorFlow has no public base class of feature
 Nest: TypeAlias = Any  # a tensor or array, or dicts, lists and tuples of them: a structure of tf.nest
 Metric: TypeAlias = Any  # a (value, update op) pair, or a Keras metric
 MetricPair: TypeAlias = tuple[Nest, tf.Operation | tf.Tensor]  # (value, update op)
-# Returns, for the tf.TypeSpecs of a batch of features, a function that predicts such batches, and one that frees it.
-PredictFunctions: TypeAlias = Callable[[Nest], tuple[Callable[[Nest], Nest], Callable[[], None]]]
+Predictor: TypeAlias = tuple[Callable[[Nest], Nest], Callable[[], None]]  # predicts batches of features, and frees it
+PredictFunctions: TypeAlias = Callable[[Nest], Predictor]  # returns one for the tf.TypeSpecs of a batch
 Params: TypeAlias = dict[str, Any] | None  # those given to an Estimator

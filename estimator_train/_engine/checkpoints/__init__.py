@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -164,10 +164,7 @@ def _checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
 
 
 def reader_of(path: str) -> CheckpointReader:
-    """Returns the reader of the checkpoint at prefix `path`.
-
-    tf.train.load_checkpoint also takes directories, and mistakes a prefix in ram:// for one.
-    """
+    """Returns a checkpoint's reader; tf.train.load_checkpoint would mistake a prefix in ram:// for a directory."""
     return tf.compat.v1.train.NewCheckpointReader(path)
 
 
@@ -230,26 +227,6 @@ def read_global_step(path: str) -> int:
 def variable_name(variable: tf.Variable) -> str:
     """Returns a variable's name without the number of its op's output, as name-based checkpoints have it."""
     return variable.name.removesuffix(":0")
-
-
-def check_same_shapes(
-    variables: Iterable[tf.Variable], path: str, old_names: Callable[[Container[str]], dict[str, str]]
-) -> None:
-    """Raises CheckpointError if variables have other shapes in the name-based checkpoint at prefix `path`.
-
-    TensorFlow itself restores a variable of another shape without an error. `old_names` is a function of the names in a
-    checkpoint, which returns a dict of names to those there that differ.
-    """
-    saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
-    names = old_names(saved)
-    differences = [
-        f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape.as_list())} in the model"
-        for variable in variables
-        if (name := names.get(own := variable_name(variable), own)) in saved
-        and not variable.shape.is_compatible_with(saved[name])
-    ]
-    if differences:
-        raise other_model(path, differences)
 
 
 def other_model(path: str, differences: Sequence[str]) -> CheckpointError:

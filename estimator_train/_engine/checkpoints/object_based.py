@@ -17,18 +17,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.checkpoints import (
-    VALUE,
-    CheckpointError,
-    damage_of,
-    other_model,
-    private_keras,
-    private_tensorflow,
-    reader_of,
-    slots,
-    tf215,
-)
-from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer
+from estimator_train._engine.checkpoints import VALUE, CheckpointError, damage_of, other_model, reader_of, slots, tf215
+from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer, without_optional_parts
+from estimator_train._engine.checkpoints.private_tensorflow import forget_values_to_come
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.private_tensorflow import eager_mode
@@ -148,7 +139,7 @@ def needs_variables(path: str) -> bool:
 def forget_slots_to_come(parts: SavedParts) -> None:
     """Drops the values that an earlier restore holds for variables that a tf_keras optimizer has not created yet."""
     if parts.optimizer is not None:
-        private_tensorflow.forget_values_to_come(parts.optimizer)
+        forget_values_to_come(parts.optimizer)
 
 
 def _check_intact(path: str) -> None:
@@ -242,9 +233,9 @@ class StateInMemory:
 
 def _read(root: Any, attached: dict[str, Any], parts: SavedParts, path: str) -> None:
     """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
-    private_tensorflow.forget_values_to_come(parts.root)
+    forget_values_to_come(parts.root)
     optimizer = getattr(root, "optimizer", None)
-    may_lack = contextlib.nullcontext() if optimizer is None else private_keras.without_optional_parts(optimizer)
+    may_lack = contextlib.nullcontext() if optimizer is None else without_optional_parts(optimizer)
     checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)
@@ -316,7 +307,6 @@ def among_saved(path: str, attributes: dict[str, dict[str, tf.Variable]]) -> dic
 
 
 def _check_same_model(parts: SavedParts, path: str) -> None:
-    """Raises CheckpointError if the weights in the checkpoint differ from those that the model has created so far."""
     entries = reader_of(path).get_variable_to_shape_map()
     saved = {key.removesuffix(VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(VALUE)}
     expected = {key: tuple(weight.shape) for key, weight in _weights_by_key(parts).items()}
@@ -337,13 +327,11 @@ def _check_same_model(parts: SavedParts, path: str) -> None:
 
 
 def _weights_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
-    """Returns the weights of `parts`, a dict from their keys in a checkpoint to the variables."""
     weights = set(map(id, parts.weights))
     return {key: part for key, part in parts_by_key(parts.root).items() if id(part) in weights}
 
 
 def _trained_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
-    """Returns the trained variables of `parts` by their keys in a checkpoint, in the model's order."""
     keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
     return {keys[id(variable)]: variable for variable in parts.trained if id(variable) in keys}
 
@@ -364,10 +352,7 @@ def variables_by_key(root: Any) -> dict[str, tf.Variable] | None:
 
 
 def parts_by_key(root: Any) -> dict[str, Any]:
-    """Returns the trackable objects below `root`, except its optimizer, by their keys in a checkpoint.
-
-    A key is the shortest path to the object, as in TensorFlow's object graphs.
-    """
+    """Returns the trackable objects below `root`, except its optimizer, by their shortest paths, as checkpoints do."""
     parts, queue, seen = {}, [("", root)], {id(root)}
     for prefix, node in queue:
         for name, child in tf.train.TrackableView.children(node).items():

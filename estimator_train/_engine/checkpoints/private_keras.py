@@ -38,8 +38,5 @@ def build_legacy_optimizer(optimizer: Any, variables: Iterable[tf.Variable]) -> 
 
 
 def listed_variables(parts: dict[str, Any]) -> Any:
-    """Returns the list in which an optimizer of either Keras keeps its variables, given its trackable parts by name.
-
-    Returns None if they have no such list.
-    """
+    """Returns the list of variables among the trackable parts of an optimizer of either Keras, or None."""
     return parts.get("_variables")

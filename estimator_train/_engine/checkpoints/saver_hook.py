@@ -7,6 +7,7 @@ import copy
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,36 +15,16 @@ from estimator_train._engine.checkpoints import object_based, private_tensorflow
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.session.private_tensorflow import set_timer
 from estimator_train._engine.session.timer import StepTimer
-from estimator_train._engine.types import (
-    CheckpointSaverHook,
-    CheckpointSaverListener,
-    Scaffold,
-    Session,
-    SessionRunHook,
-)
+from estimator_train._engine.types import CheckpointSaverHook, CheckpointSaverListener, Hooks, Scaffold, Session
 
 _ADDED = "_added_by_training"  # an attribute of a user's hook: the listeners that the last training has added
 
 
 class SaverHook(CheckpointSaverHook):
-    """TensorFlow's CheckpointSaverHook with a given timer; `save_graph_def` says whether to write the graph, too."""
+    """TensorFlow's CheckpointSaverHook with a given timer; `settings` are the others of that class."""
 
-    def __init__(
-        self,
-        model_dir: str,
-        timer: tf.compat.v1.train.SecondOrStepTimer,
-        scaffold: Scaffold,
-        listeners: Iterable[CheckpointSaverListener] = (),
-        *,
-        save_graph_def: bool = True,
-    ) -> None:
-        super().__init__(
-            model_dir,
-            save_steps=1,  # a placeholder: the timer is replaced below
-            scaffold=scaffold,
-            listeners=list(listeners),
-            save_graph_def=save_graph_def,
-        )
+    def __init__(self, model_dir: str, timer: tf.compat.v1.train.SecondOrStepTimer, **settings: Any) -> None:
+        super().__init__(model_dir, save_steps=1, **settings)  # a placeholder, for which the timer comes
         set_timer(self, timer)
 
 
@@ -55,7 +36,8 @@ class DiscardingSaverHook(SaverHook):
 
     def __init__(self, timer: tf.compat.v1.train.SecondOrStepTimer, scaffold: Scaffold) -> None:
         self._directory = f"ram://estimator_train-{uuid.uuid4()}"
-        super().__init__(self._directory, timer, scaffold, [_DeleteCheckpoints(self._directory)], save_graph_def=False)
+        listeners = [_DeleteCheckpoints(self._directory)]
+        super().__init__(self._directory, timer, scaffold=scaffold, listeners=listeners, save_graph_def=False)
 
     def end(self, session: Session) -> None:
         super().end(session)
@@ -100,13 +82,13 @@ class NoteStep(CheckpointSaverListener):
         self.step = global_step_value
 
 
-class SavingHook(SessionRunHook):
+class SavingHook(tf.compat.v1.train.SessionRunHook):
     """Base class of hooks that may save the steps done, as from another thread while the training waits for input."""
 
     save: Callable[[Session], None]  # set by the Estimator before training
 
 
-def give_save(hooks: Iterable[SessionRunHook], savers: Sequence[CheckpointSaverHook], scaffold: Scaffold) -> None:
+def give_save(hooks: Hooks, savers: Sequence[CheckpointSaverHook], scaffold: Scaffold) -> None:
     """Sets `save` of each `SavingHook` to a function that saves through the CheckpointSaverHooks `savers`."""
 
     def save(session: Session) -> None:

@@ -19,6 +19,8 @@ from estimator_train._engine.checkpoints.private_keras import listed_variables
 # The keys of slots in checkpoints by (weight's key, slot's name), or by (None, position) if names do not identify them.
 Slots = dict[tuple[Any, Any], str]
 
+_Keys = dict[str, str | None]  # by name; None for a name that several variables have
+
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -134,9 +136,7 @@ def _by_weight(names: dict[str, str], weights: dict[str, str]) -> Slots:
     return slots
 
 
-def _weight_and_slot(
-    name: str, with_slashes: dict[str, str | None], joined: dict[str, str | None]
-) -> tuple[str | None, str | None]:
+def _weight_and_slot(name: str, with_slashes: _Keys, joined: _Keys) -> tuple[str | None, str | None]:
     """Returns the key of a weight and the name of its slot, or (None, None).
 
     A slot is called scope/m/dense/kernel in tf_keras, and scope/adam/dense_kernel_momentum in Keras 3.

@@ -78,10 +78,7 @@ def _slots(saved: Iterable[str], names: dict[str, str]) -> dict[str, tuple[str, 
     return slots
 
 
-def _slot(
-    optimizer: keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer, weight: tf.Variable, name: str
-) -> tf.Variable | None:
-    """Returns the variable of `optimizer` for the slot `name` of `weight`, or None."""
+def _slot(optimizer: Any, weight: tf.Variable, name: str) -> tf.Variable | None:
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return optimizer.get_slot(weight, name) if name in optimizer.get_slot_names() else None
     name = _NEW_SLOT_NAMES.get(type(optimizer).__name__, {}).get(name, name)

@@ -111,6 +111,7 @@ class SupervisedInputReceiver(
 
 
 InputReceiver = ServingInputReceiver | TensorServingInputReceiver | SupervisedInputReceiver
+ReceiverFn = Callable[[], InputReceiver]
 
 
 def build_parsing_serving_input_receiver_fn(

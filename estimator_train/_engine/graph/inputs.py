@@ -21,8 +21,6 @@ Input: TypeAlias = tuple[Nest, Nest, tuple[SessionRunHook, ...]]  # features, la
 
 
 class _StartInput(SessionRunHook):
-    """Restarts the input's datasets in every new session."""
-
     def __init__(self, start_op: tf.Operation) -> None:
         self._start_op = start_op
 
@@ -65,7 +63,6 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
 
 
 def _result(input_fn: InputFn, **offered: Any) -> Any:
-    """Returns what `input_fn` returns, with the changes of `augmented` and the like in training only."""
     input_fn, changes = without_changes(input_fn)
     result = call_input_fn(input_fn, **offered)
     if offered["mode"] != ModeKeys.TRAIN or not changes:
@@ -103,7 +100,6 @@ def _input_context(mode: str, config: RunConfig) -> tf.distribute.InputContext:
 
 
 def _dataset(result: Nest | tf.data.Dataset, mode: str) -> tf.data.Dataset:
-    """Returns the result of an input_fn as a dataset; arrays become a single batch, which training repeats."""
     if isinstance(result, tf.data.Dataset):
         return result
     if not are_arrays(result):

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine import checkpoints
-from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.argument_names import argument_names, taken_by
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.exports.outputs import EvalOutput, TrainOutput
-from estimator_train._engine.exports.receivers import InputReceiver
+from estimator_train._engine.exports.receivers import InputReceiver, ReceiverFn
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.keras_session import KerasSession
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
-from estimator_train._engine.graph.saver import Saver, old_names
+from estimator_train._engine.graph.saver import Saver, check_same_shapes
 from estimator_train._engine.graph.session import GraphSessionCreator
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start, metrics_of
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
-from estimator_train._engine.types import InputFn, MetricFn, Nest, Params, PredictFunctions, Scaffold, SessionRunHook
+from estimator_train._engine.types import Hooks, InputFn, MetricFn, Nest, Params, PredictFunctions, Predictor, Scaffold
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -59,9 +58,7 @@ class GraphModel(PreparedModel):
         model._metric_fns = (*self._metric_fns, metric_fn)
         return model
 
-    def prepare(
-        self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
-    ) -> Run:
+    def prepare(self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Hooks = ()) -> Run:
         del hooks, last_step  # each step is one session.run, which the loop's hooks count
         config, params, _ = start
         strategy = start.strategy(mode)
@@ -80,10 +77,10 @@ class GraphModel(PreparedModel):
         def make_input() -> Input:
             return features_and_labels(input_fn, mode=mode, config=config, params=params)
 
-        return self._built(mode, make_input, strategy, start)
+        return self._built(mode, make_input, start)
 
     def predict_functions(self, start: Start, select: Callable[[Nest], Nest]) -> PredictFunctions:
-        def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
+        def function_of(spec: Nest) -> Predictor:
             fed: list[tf.Tensor] = []
 
             def make_input() -> Input:
@@ -91,22 +88,19 @@ class GraphModel(PreparedModel):
                 fed.extend(v1.placeholder(part.dtype, part.shape) for part in parts)
                 return tf.nest.pack_sequence_as(spec, fed, expand_composites=True), None, ()
 
-            run = self._built(ModeKeys.PREDICT, make_input, None, start)
+            run = self._built(ModeKeys.PREDICT, make_input, start)
             return _session_functions(run, select(run.spec.predictions), fed)
 
         return function_of
 
-    def _built(
-        self, mode: str, make_input: Callable[[], Input], strategy: tf.distribute.Strategy | None, start: Start
-    ) -> Run:
-        """Builds a graph on the (features, labels, hooks) that `make_input()` returns, and returns its `Run`."""
+    def _built(self, mode: str, make_input: Callable[[], Input], start: Start) -> Run:
         specs, trains = [], mode == ModeKeys.TRAIN
         config, _, checkpoint = start
 
         def build(features: Nest, labels: Nest) -> None:
             specs.append(self._spec(features, labels, mode, start, reports_loss=True))
 
-        with _new_graph(config, strategy) as graph:
+        with _new_graph(config, start.strategy(mode)) as graph:
             features, labels, input_hooks = make_input()
             with self._warm_starting(checkpoint):
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
@@ -119,9 +113,7 @@ class GraphModel(PreparedModel):
         creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
-    def export(
-        self, receiver_fns: dict[str, Callable[[], InputReceiver]], start: Start, directory: str, as_text: bool
-    ) -> None:
+    def export(self, receiver_fns: dict[str, ReceiverFn], start: Start, directory: str, as_text: bool) -> None:
         builder = v1.saved_model.Builder(directory)
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(start.config, None):
@@ -145,7 +137,6 @@ class GraphModel(PreparedModel):
 
     @contextlib.contextmanager
     def _warm_starting(self, checkpoint_path: str | None) -> Iterator[None]:
-        """Warm-starts the variables that the block creates, unless they are restored from a checkpoint."""
         with warm_start.noting_layer_variables() as layer_variables:
             yield
         if checkpoint_path is None and self._warm_start_from is not None:
@@ -186,7 +177,7 @@ class GraphModel(PreparedModel):
         log.info("Calling model_fn.")
         keras_session = KerasSession(config and config.session_config)  # programs may call a model_fn without config
         with private_tf_keras.running_in(keras_session):
-            spec = self._model_fn(**{name: value for name, value in offered.items() if name in self._names})
+            spec = self._model_fn(**taken_by(self._model_fn, offered))
         log.info("Done calling model_fn.")
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"model_fn should return an EstimatorSpec, got: {spec!r}")
@@ -194,10 +185,7 @@ class GraphModel(PreparedModel):
         return spec
 
 
-def _session_functions(
-    run: Run, predictions: Nest, fed: list[tf.Tensor]
-) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
-    """Returns a function that feeds the parts of a batch to `fed` and returns `predictions`, and one that ends it."""
+def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Predictor:
     with run.as_default():
         session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
 
@@ -214,7 +202,6 @@ def _session_functions(
 
 
 def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpoint_path: str | None) -> dict[str, Any]:
-    """Returns the arguments of SavedModelBuilder's `add_meta_graph` for the default graph."""
     saver = spec.scaffold.saver
     if not isinstance(saver, v1.train.Saver):  # an object-based one cannot be written into a MetaGraph
         saver = Saver(checkpoint_path)
@@ -233,7 +220,6 @@ def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpo
 
 
 def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
-    """Returns `spec` with the mean of the batches' losses; raises ValueError if a metric has a reserved name."""
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
         if name in spec.eval_metric_ops:
             raise ValueError(
@@ -246,10 +232,7 @@ def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:
 
 
 def _initialising_more_than(known: list[tf.Variable], scaffold: Scaffold) -> Scaffold:
-    """Extends a model_fn's own local_init_op to metric variables and to local variables that are not in `known`.
-
-    EstimatorSpec turns a Keras metric's variables into local ones after model_fn has created that op.
-    """
+    # EstimatorSpec turns a Keras metric's variables into local ones after model_fn has created its local_init_op.
     if scaffold.local_init_op is None:
         return scaffold
     metric_variables = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
@@ -278,7 +261,6 @@ def _checked_names(model_fn: ModelFn, params: Params) -> list[str]:
 
 @contextlib.contextmanager
 def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> Iterator[tf.Graph]:
-    """Opens a new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
     with contextlib.ExitStack() as stack:
         graph = stack.enter_context(tf.Graph().as_default())
         strategy = in_graphs(strategy)  # inside the graph, the caller's scope no longer applies
@@ -311,10 +293,7 @@ def _read_global_step_before_updates(train_op: tf.Operation | tf.Tensor) -> None
 
 
 def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> None:
-    """Adds a saver of all variables to the collection, unless model_fn has its own.
-
-    Raises CheckpointError if the checkpoint at prefix `path`, which it is to restore, has variables of other shapes.
-    """
+    """Adds a saver of all variables, unless model_fn has one; CheckpointError if `path` has some of other shapes."""
     if scaffold.saver is not None or v1.get_collection(v1.GraphKeys.SAVERS):
         return
     saver = Saver(
@@ -326,11 +305,10 @@ def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> None:
     )
     v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
     if path is not None:
-        checkpoints.check_same_shapes(v1.global_variables(), path, old_names)
+        check_same_shapes(path)
 
 
 def _parameter_server_devices(config: RunConfig) -> Callable[[tf.Operation], str] | None:
-    """Returns a device function that places variables on the parameter servers and the rest on this task, or None."""
     if not config.num_ps_replicas:
         return None
     here = f"/job:{config.task_type}/task:{config.task_id}"

@@ -91,7 +91,6 @@ def _as_legacy(optimizer: Optimizer) -> keras.optimizers.legacy.Optimizer:
 
 
 def _legacy_twin(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.legacy.Optimizer:
-    """Returns the legacy optimizer with the settings of `optimizer`."""
     kind = type(optimizer)
     twin = getattr(keras.optimizers.legacy, kind.__name__, None)
     if twin is None or kind is not getattr(keras.optimizers, kind.__name__, None):
@@ -115,7 +114,6 @@ def _legacy_twin(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.lega
 
 
 def _learning_rate(optimizer: keras.optimizers.Optimizer) -> Rate:
-    """Returns the learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
     rate = private_tf_keras.learning_rate_or_schedule(optimizer)
     if not isinstance(rate, tf.Variable):
         return rate
@@ -134,10 +132,7 @@ def _learning_rate(optimizer: keras.optimizers.Optimizer) -> Rate:
 
 
 def _forget_variables(optimizer: keras.optimizers.Optimizer, but: Rate | None) -> None:
-    """Removes the variables of `optimizer`, except `but`, from the graph's variables to initialize and save.
-
-    A schedule's learning-rate variable could not be initialized anyway: it depends on the step variable.
-    """
+    # A schedule's learning-rate variable could not be initialized anyway: it depends on the step variable.
     strategy = tf.distribute.get_strategy()
     idle = [value for value in vars(optimizer).values() if isinstance(value, tf.Variable) and value is not but]
     idle += [copy for value in idle for copy in strategy.experimental_local_results(value)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints import reader_of, variable_name
+from estimator_train._engine.checkpoints import other_model, reader_of, variable_name
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -38,6 +38,23 @@ def old_names(saved: Container[str]) -> dict[str, str]:
     """Returns a dict of variable names to 2.15's, for those of which a checkpoint with the names `saved` has 2.15's."""
     noted = dict(v1.get_collection(_OLD_NAMES))
     return {name: old for name, old in noted.items() if name not in saved and old in saved}
+
+
+def check_same_shapes(path: str) -> None:
+    """Raises CheckpointError if variables have other shapes in the name-based checkpoint at prefix `path`.
+
+    TensorFlow itself restores a variable of another shape without an error.
+    """
+    saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
+    names, differences = old_names(saved), []
+    for variable in v1.global_variables():
+        own = variable_name(variable)
+        name = names.get(own, own)
+        if name in saved and not variable.shape.is_compatible_with(saved[name]):
+            here = tuple(variable.shape.as_list())
+            differences.append(f"{name} is {saved[name]} in the checkpoint and {here} in the model")
+    if differences:
+        raise other_model(path, differences)
 
 
 class Saver(tf.compat.v1.train.Saver):

@@ -23,17 +23,14 @@ _OPTIMIZERS = (v1.train.Optimizer, keras.optimizers.Optimizer, keras.optimizers.
 VocabInfo: TypeAlias = tf.compat.v1.train.VocabInfo
 
 
-class WarmStartSettings(
-    NamedTuple(
-        "WarmStartSettings",
-        [
-            ("ckpt_to_initialize_from", str),
-            ("vars_to_warm_start", Any),
-            ("var_name_to_vocab_info", Mapping[str, tf.compat.v1.train.VocabInfo]),
-            ("var_name_to_prev_var_name", Mapping[str, str]),
-        ],
-    )
-):
+class _Settings(NamedTuple):
+    ckpt_to_initialize_from: str
+    vars_to_warm_start: Any
+    var_name_to_vocab_info: Mapping[str, VocabInfo]
+    var_name_to_prev_var_name: Mapping[str, str]
+
+
+class WarmStartSettings(_Settings):
     """Names a checkpoint and the variables to initialize from it.
 
         >>> settings = et.WarmStartSettings("runs/dnn", vars_to_warm_start=".*hiddenlayer.*")
@@ -58,18 +55,13 @@ class WarmStartSettings(
         cls,
         ckpt_to_initialize_from: str,
         vars_to_warm_start: str | Sequence[Any] | None = ".*",
-        var_name_to_vocab_info: Mapping[str, tf.compat.v1.train.VocabInfo] | None = None,
+        var_name_to_vocab_info: Mapping[str, VocabInfo] | None = None,
         var_name_to_prev_var_name: Mapping[str, str] | None = None,
     ) -> WarmStartSettings:
         if not ckpt_to_initialize_from:
             raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
-        return super().__new__(
-            cls,
-            ckpt_to_initialize_from,
-            vars_to_warm_start,
-            var_name_to_vocab_info or {},
-            var_name_to_prev_var_name or {},
-        )
+        maps = var_name_to_vocab_info or {}, var_name_to_prev_var_name or {}
+        return super().__new__(cls, ckpt_to_initialize_from, vars_to_warm_start, *maps)
 
 
 WarmStart: TypeAlias = str | os.PathLike[str] | WarmStartSettings
@@ -137,7 +129,6 @@ def _names_in(path: str) -> set[str]:
 
 
 def _moved_by_updates() -> set[int]:
-    """Returns the ids of the global variables that the ops in the collection UPDATE_OPS assign."""
     updates = ancestors(getattr(update, "op", update) for update in v1.get_collection(v1.GraphKeys.UPDATE_OPS))
     return {
         id(variable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import os
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, ClassVar
@@ -18,19 +17,31 @@ from estimator_train._engine.keras.protocols import (
     FrozenPart,
     Layer,
     Logs,
-    Lookup,
     Model,
     Optimizer,
+    Step,
+    Trace,
     Variable,
 )
 from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
 
-NOT_COMPILED = (
-    "The given keras model has not been compiled yet. "
-    "Please compile the model with `model.compile()` before calling `model_to_estimator()`."
+ADVICE = (
+    "Pass a function without arguments that builds and compiles the model instead: "
+    "model_to_estimator(keras_model=build_model)."
 )
+
+
+def compile_by_config(keras: ModuleType, copy: Any, model: Any) -> bool:
+    """Compiles a copy of a `model` whose class overrides `compile`; returns False if it does not."""
+    kind = type(model)
+    if kind.compile is keras.Model.compile:
+        return False
+    if kind.compile_from_config is keras.Model.compile_from_config:
+        raise ValueError(f"{kind.__name__} overrides compile() but not get_compile_config() and compile_from_config().")
+    copy.compile_from_config(model.get_compile_config())
+    return True
 
 
 class Adapter(abc.ABC):
@@ -45,6 +56,7 @@ class Adapter(abc.ABC):
       other_package: the package of the other Keras.
       foreign_callback: the error for a callback of the other Keras, with a place for the callback.
       weights_file: the name of a file with the weights of a model.
+      preprocessing: the classes of preprocessing layers.
       steps_read_metrics: whether a step returns the results of metrics, or `run_step` reads them after it.
     """
 
@@ -54,6 +66,7 @@ class Adapter(abc.ABC):
     other_package: ClassVar[str]
     foreign_callback: ClassVar[str]
     weights_file: ClassVar[str]
+    preprocessing: ClassVar[tuple[type, ...]]
     steps_read_metrics: ClassVar[bool]
 
     # Copies
@@ -61,7 +74,10 @@ class Adapter(abc.ABC):
     def check(self, model: Model) -> None:
         """Raises ValueError if `model` is not compiled, or compiled with parts of the other Keras."""
         if not self._is_compiled(model):
-            raise ValueError(NOT_COMPILED)
+            raise ValueError(
+                "The given keras model has not been compiled yet. "
+                "Please compile the model with `model.compile()` before calling `model_to_estimator()`."
+            )
         arguments = compile_arguments(model)
         parts = tf.nest.flatten([arguments.get(kind) for kind in ("optimizer", "loss", "metrics", "weighted_metrics")])
         for part in parts:
@@ -75,9 +91,6 @@ class Adapter(abc.ABC):
     def _is_compiled(self, model: Model) -> bool:
         """Returns whether `compile` of `model` has been called."""
 
-    def check_trains_on(self, model: Model, strategy: Strategy) -> None:  # noqa: B027, a default
-        """Raises UnsuitableError if the replicas of `strategy` cannot train `model`."""
-
     @abc.abstractmethod
     def layers_within(self, model: Model) -> list[Layer]:
         """Returns a list of all layers in `model`, and in these."""
@@ -86,49 +99,51 @@ class Adapter(abc.ABC):
         """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
         return model
 
-    @abc.abstractmethod
     def clone(self, model: Model, clone_layer: CloneLayer | None = None) -> Model:
         """Returns a compiled model with the same layers and settings, and new variables.
 
-        `clone_layer` makes a layer of the clone from one of `model`; None copies it.
+        `clone_layer` makes a layer of the clone from one of `model`; None copies it. Raises UnsuitableError if the
+        model cannot be copied.
         """
+        try:
+            return self._cloned(model, clone_layer)
+        except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
+            raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
 
     @abc.abstractmethod
-    def clone_layer_with(self, model: Model, precision: str) -> CloneLayer:
-        """Returns a `clone_layer` for `clone` that makes layers of `model` compute in "bfloat16" or "float16".
+    def _cloned(self, model: Model, clone_layer: CloneLayer | None) -> Model:
+        """Does the work of `clone`; raises any error."""
 
-        Output layers, preprocessing layers and layers with another explicit dtype are not changed.
-        """
+    def clone_layer(self, layer: Any, change: Callable[[Any], Any]) -> Layer:
+        """Returns a new layer with the settings of `layer`, after `change` of its configuration."""
+        return type(layer).from_config(change(layer.get_config()))
 
-    @abc.abstractmethod
-    def build_with_precision(self, build: Callable[[], Model], precision: str | None) -> Model:
-        """Calls `build` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
-
-    @abc.abstractmethod
     def scales_loss(self, model: Model) -> bool:
         """Returns whether the optimizer of `model` scales the loss."""
+        return isinstance(model.optimizer, self.keras.mixed_precision.LossScaleOptimizer)
 
-    @abc.abstractmethod
-    def scale_loss(self, model: Model) -> None:
-        """Makes the optimizer scale the loss, so that gradients survive float16; UnsuitableError if it cannot."""
+    def without_loss_scale(self, optimizer: Any) -> Optimizer:
+        """Returns the optimizer in a LossScaleOptimizer, as one that may get another loss scale."""
+        return optimizer.inner_optimizer
 
-    def lookups(self, model: Model) -> list[Lookup]:
-        """Returns a list of the layers of `model` that have vocabularies."""
+    def lookups(self, model: Model) -> list[Any]:
+        """Returns a list of the layers of `model` that have vocabularies, such as StringLookup."""
         kinds = self.keras.layers.StringLookup, self.keras.layers.IntegerLookup
         return [layer for layer in self.layers_within(model) if isinstance(layer, kinds)]
 
-    def prepare_optimizers(self, model: Model) -> None:  # noqa: B027, a default
-        """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
+    @abc.abstractmethod
+    def prepare_training(self, model: Model, strategy: Strategy) -> None:
+        """Prepares a copy's optimizers for compiled steps; UnsuitableError if the replicas cannot train the model."""
 
     # Parts of a model
 
-    @abc.abstractmethod
     def recomputing(self, model: Model, strategy: Strategy) -> Model:
         """Returns a model that trains `model`, but computes most activations twice; UnsuitableError if it cannot."""
+        raise _cannot_be_taken_apart(model, "recompute")
 
-    @abc.abstractmethod
     def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> tuple[FrozenPart, Model]:
         """Returns the part of frozen leading layers, and the part after it, which trains, perhaps by `recomputing`."""
+        raise _cannot_be_taken_apart(model, "frozen_features")
 
     # Variables and checkpoints
 
@@ -157,19 +172,14 @@ class Adapter(abc.ABC):
         """Creates the optimizer's variables for those that `model` trains and has; call it in its strategy's scope."""
 
     def must_build_slots(self, model: Model) -> bool:
-        """Returns whether copies must `build_slots` before the state of `model` is restored to them.
-
-        Otherwise the optimizer restores its variables when it creates them.
-        """
+        """Returns whether copies must `build_slots` before a restore, or may restore them when they are created."""
         return False
 
     @abc.abstractmethod
-    def build_variables(
-        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
-    ) -> None:
+    def build_variables(self, model: Model, strategy: Strategy, trace: Trace, step: str) -> None:
         """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
-        `element_spec` is that of the batches of all replicas, and `data` brings one replica's into Keras' form.
+        `trace` traces a function of a replica's batch in Keras' form, without running it.
         """
 
     @abc.abstractmethod
@@ -193,18 +203,16 @@ class Adapter(abc.ABC):
     def inputs(self, model: Model) -> dict[str, Any]:
         """Returns a dict of the names of the model's inputs to their shapes and dtypes; empty if they are unknown."""
 
-    @abc.abstractmethod
     def output_names(self, model: Model) -> list[str] | None:
         """Returns a list of the names of the model's outputs, or None if they are unknown."""
+        return getattr(model, "output_names", None)
 
     def is_own_step(self, model: Model, step: str) -> bool:
         """Returns whether `step` is Keras' own: the class of `model` does not override that method."""
         return getattr(type(model), step) is getattr(self.keras.Model, step)
 
     @abc.abstractmethod
-    def run_step(
-        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
-    ) -> tuple[Nest, ...]:
+    def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 
         `step` takes a replica's batch and returns (logs, ...), where logs is a dict of names to tensors.
@@ -234,9 +242,10 @@ class Adapter(abc.ABC):
     def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
         """Returns `loss` as the optimizer of `model` scales it."""
 
-    @abc.abstractmethod
     def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         """Runs the second half of the step: updates the trainable variables with the result of `gradients`."""
+        optimizer: Any = model.optimizer
+        optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
     def test_and_predict(self, model: Model, data: Nest) -> tuple[Logs, Nest]:
         """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
@@ -275,7 +284,12 @@ class Adapter(abc.ABC):
     # Files
 
     @abc.abstractmethod
-    def load_model(
-        self, path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
-    ) -> tuple[Model | None, bool]:
+    def load_model(self, path: str, custom_objects: CustomObjects | None, safe_mode: bool) -> tuple[Model | None, bool]:
         """Returns the saved model at `path` and whether it has a lambda; no model if `safe_mode` forbids a lambda."""
+
+
+def _cannot_be_taken_apart(model: Model, option: str) -> UnsuitableError:
+    return UnsuitableError(
+        f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without {option}, or "
+        "build it with tf_keras."
+    )

@@ -78,9 +78,7 @@ def _read_onto_gpu(dataset: tf.data.Dataset, device: str) -> tf.distribute.Distr
     return _strategy_on(device).distribute_datasets_from_function(lambda _: dataset)
 
 
-@functools.cache  # a step is traced again for the iterator of another strategy
-def _strategy_on(device: str) -> tf.distribute.OneDeviceStrategy:
-    return tf.distribute.OneDeviceStrategy(device)
+_strategy_on = functools.cache(tf.distribute.OneDeviceStrategy)  # a step is traced again for another one's iterator
 
 
 def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:

@@ -31,7 +31,8 @@ from estimator_train._engine.types import Nest, Params, Strategy
 
 log = tf.get_logger()
 
-_Compute = Callable[[Nest], list[np.ndarray]]  # from a batch of features to the frozen outputs
+_Arrays = list[np.ndarray]
+_Compute = Callable[[Nest], _Arrays]  # from a batch of features to the frozen outputs
 
 _COMMIT_SECONDS = 5  # a killed process loses at most this much computing
 _RECORDED = ("rows", "digest", "is_complete")  # the attributes of a `_Store` in its manifest
@@ -82,7 +83,6 @@ class FeatureBatches:
         return self.features.batches([*outputs, *others], (kept, *rest), input_context)
 
     def _outputs_or_numbers(self, outputs: list[np.ndarray]) -> tuple[list[np.ndarray], Nest]:
-        """Returns (the outputs, or the examples' numbers if the devices have the outputs; their structure)."""
         if self.rows.hold(outputs, self.frozen.weights[0]):
             return [np.arange(len(outputs[0]))], 0
         return outputs, tuple(range(len(outputs)))
@@ -102,10 +102,8 @@ def _compiled(frozen: FrozenPart, strategy: Strategy, processes: int, spec: Nest
     local_replicas = strategy.num_replicas_in_sync // processes
 
     def share(features: Nest) -> Nest:
-        """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
-
-        They cannot be empty: oneDNN's convolutions give an empty batch a wrong shape.
-        """
+        # All replicas take slices of the same length, padded with the last example. They cannot be empty: oneDNN's
+        # convolutions give an empty batch a wrong shape.
         if local_replicas > 1:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
             size = _length(features)
@@ -128,9 +126,7 @@ def _length(features: Nest) -> tf.Tensor:
     return tf.shape(tf.nest.flatten(features)[0])[0]
 
 
-def columns_of(
-    features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute, frozen_id: str
-) -> list[np.ndarray]:
+def columns_of(features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute, frozen_id: str) -> _Arrays:
     """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
 
     `dataset` has the examples in batches. `frozen_id` identifies `compute`, in this process and in later ones.
@@ -163,12 +159,7 @@ class _Store:
     """Columns in memory or in the files of a directory, with one row for each example.
 
     A manifest in the directory, always replaced as a whole, records how many rows are valid. Anything that a killed
-    process wrote after them is cut off.
-
-    Attributes:
-      rows: the number of valid rows.
-      digest: the digest of their examples.
-      is_complete: whether these are all examples.
+    process wrote after them is cut off. `digest` is that of the examples of these rows.
     """
 
     def __init__(self, directory: str | None = None) -> None:
@@ -233,7 +224,6 @@ class _Store:
         return [column.array() for column in self._columns]
 
     def _load(self) -> bool:
-        """Loads the state from the directory; returns False if there is none or it is damaged."""
         path = os.path.join(self._directory, "manifest.json")
         state = read_manifest(path, self._state_in, "the features are computed again")
         if state is None:
@@ -248,7 +238,6 @@ class _Store:
         return True
 
     def _state_in(self, manifest: dict) -> dict[str, Any]:
-        """Returns the attributes of a store with this manifest, and the least sizes of its files."""
         columns = [
             Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), manifest["rows"])
             for index, (name, shape) in enumerate(manifest["columns"])
@@ -290,12 +279,7 @@ def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, com
 
 
 class _Filling:
-    """Fills a store with the rows of batches, after those that it had at the start.
-
-    Attributes:
-      kept: the number of rows that the store had.
-      seen: the number of examples in the batches so far.
-    """
+    """Fills a store with the rows of batches, after the `kept` rows that it had; `seen` counts the examples so far."""
 
     def __init__(self, store: _Store, features: FrozenFeatures, compute: _Compute, num_batches: int) -> None:
         self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches
@@ -360,7 +344,6 @@ def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
 
 
 def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray]) -> None:
-    """Raises ValueError if the outputs for an example depend on the other examples of its batch."""
     alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
     for together, one in zip(computed, alone, strict=True):
         together, one = together[:1].astype(np.float64), one.astype(np.float64)
@@ -373,7 +356,6 @@ def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray
 
 
 def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Returns `array`, converted to the NumPy dtype of that name if it is float32."""
     if array.dtype != np.float32 or dtype == "float32":
         return array
     with np.errstate(over="ignore"):

@@ -24,6 +24,7 @@ from estimator_train._engine.types import Nest, Strategy
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 # The loops of `Loop._steps` carry whether to go on, the number of steps or batches done, and the totals.
 Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, "_Totals"]
+StepsDone: TypeAlias = tuple[tf.Tensor, "_Totals"]  # their number, and the totals
 
 
 class Loop:
@@ -110,10 +111,8 @@ class Loop:
         values |= {step_outputs.INPUT_SECONDS: totals.seconds}
         return values | {step_outputs.SAVES: totals.saves} if self._trains_with_others else values
 
-    def _steps(
-        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, _Totals]:
-        """Returns the number of steps done, and the totals.
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> StepsDone:
+        """Runs the steps of a call.
 
         It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it. On
         GPUs, which are behind the host, it ends a step later rather than wait for each loss.
@@ -201,9 +200,7 @@ class Loop:
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_batch(
-        self, done: tf.Tensor, batch: Nest, examples: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _run_batch(self, done: tf.Tensor, batch: Nest, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, ...]:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
         `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
@@ -262,9 +259,7 @@ class Loop:
 class SingleSteps(Loop):
     """A `Loop` in one process whose calls run one step of one batch each; without a loop, a call has far fewer ops."""
 
-    def _steps(
-        self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
-    ) -> tuple[tf.Tensor, _Totals]:
+    def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> StepsDone:
         none = tf.constant(0, tf.int64)
         _, batches, totals = self._take(iterator, wishes, none, none, _Totals.at(begun))
         return self._add_to_global_step(none, batches), totals
@@ -340,10 +335,7 @@ def _specs(values: dict[str, Nest]) -> dict[str, tf.TypeSpec]:
 
 
 def kind_of_loop(program: StepProgram, iterator: BatchIterator, in_single_steps: bool) -> type[Loop | PredictionLoop]:
-    """Returns the class that runs the program's steps over the batches of `iterator`.
-
-    `in_single_steps`: whether each call will run one step, without others to agree with.
-    """
+    """Returns the class that runs the steps; `in_single_steps`: each call will run one, agreed with no others."""
     if program.mode == ModeKeys.PREDICT:
         return PredictionLoop
     if _reads_onto_devices(private_tensorflow.strategy_of(iterator)):
@@ -352,7 +344,6 @@ def kind_of_loop(program: StepProgram, iterator: BatchIterator, in_single_steps:
 
 
 def _reads_onto_devices(strategy: Strategy) -> bool:
-    """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
     mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
     if not isinstance(strategy, (*mirrored, tf.distribute.OneDeviceStrategy)):
         return strategy.num_replicas_in_sync > 1

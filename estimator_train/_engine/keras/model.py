@@ -7,7 +7,7 @@ import contextlib
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
+from estimator_train._engine.exports.receivers import ReceiverFn
 from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import without_changes
 from estimator_train._engine.keras import step_programs
@@ -23,29 +24,17 @@ from estimator_train._engine.keras.loop import PredictionLoop
 from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
 from estimator_train._engine.keras.protocols import Logs
 from estimator_train._engine.keras.run import StepRunner
-from estimator_train._engine.keras.saved_model import write_saved_model
+from estimator_train._engine.keras.saved_model import Serve, write_saved_model
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, Start, metrics_of
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train._engine.types import Nest, SessionRunHook, Strategy
+from estimator_train._engine.types import Hooks, Nest, Predictor, Strategy
 
-
-class _LastTrained(weakref.WeakValueDictionary[str, "KerasModel"]):
-    """Knows which model was last trained in a directory, and frees its copies when another one is trained there.
-
-    Otherwise a notebook, which keeps the Estimators of a cell that is run again, would keep the copies of each.
-    """
-
-    def replace(self, model_dir: str, model: KerasModel) -> None:
-        earlier = self.get(model_dir, model)
-        if earlier is not model:
-            earlier.free_states()
-        self[model_dir] = model
-
-
-_LAST_TRAINED = _LastTrained()
+# The model that was last trained in a directory. It frees its copies when another one is trained there: a notebook,
+# which keeps the Estimators of a cell that is run again, would keep the copies of each.
+_LAST_TRAINED: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
 
 
 class _KerasRun(Run):
@@ -61,7 +50,7 @@ class KerasModel(PreparedModel):
     Separate copies of the model are used for training, for evaluation and prediction from checkpoints, and, in the
     given state, for evaluation before training. Each strategy has its own copies, and so does each of several runs at
     the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel,
-    or until another one is trained in the same directory; see `_LastTrained`.
+    or until another one is trained in the same directory; see `_LAST_TRAINED`.
     """
 
     has_initial_values = True
@@ -86,9 +75,7 @@ class KerasModel(PreparedModel):
     def with_metrics(self, metric_fn: Callable) -> KerasModel:
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
-    def prepare(
-        self, mode: str, input_fn: Callable, start: Start, last_step: int | None, hooks: Sequence[SessionRunHook] = ()
-    ) -> Run:
+    def prepare(self, mode: str, input_fn: Callable, start: Start, last_step: int | None, hooks: Hooks = ()) -> Run:
         config, params, checkpoint = start
         with contextlib.ExitStack() as stack:
             if mode == ModeKeys.TRAIN:
@@ -96,7 +83,8 @@ class KerasModel(PreparedModel):
             with eager_classes(), eager_mode():
                 state = stack.enter_context(self._state(mode, start))
                 program, input_fn = self._program(mode, state, input_fn, config, hooks)
-                make_dataset = functools.partial(state.dataset, input_fn, mode=mode, config=config, params=params)
+                offered = {"mode": mode, "config": config, "params": params}
+                make_dataset = functools.partial(state.dataset, input_fn, **offered)
                 restored = state.restored(checkpoint, self._just_trained(checkpoint))
                 steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
                 stack.callback(steps.close)
@@ -109,8 +97,7 @@ class KerasModel(PreparedModel):
             give_back = stack.pop_all().close
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
-    def _begin_training(self, config: RunConfig, hooks: Sequence[SessionRunHook]) -> None:
-        """Raises ValueError if a Keras model cannot be trained in the processes of `config`; sets the seed."""
+    def _begin_training(self, config: RunConfig, hooks: Hooks) -> None:
         spans_workers = synchronous.spans_workers(config.train_distribute)
         if config.num_worker_replicas > 1 and not spans_workers:
             raise ValueError(
@@ -122,7 +109,10 @@ class KerasModel(PreparedModel):
                 "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains "
                 "in several; use SessionRunHooks or MirroredStrategy."
             )
-        _LAST_TRAINED.replace(config.model_dir, self)
+        earlier = _LAST_TRAINED.get(config.model_dir, self)
+        if earlier is not self:
+            earlier.free_states()
+        _LAST_TRAINED[config.model_dir] = self
         if config.tf_random_seed is not None:
             with eager_mode():
                 tf.random.set_seed(config.tf_random_seed)
@@ -136,7 +126,7 @@ class KerasModel(PreparedModel):
             state.restore_early(checkpoint, self._just_trained(checkpoint))
         program = step_programs.PredictionProgram(state.adapter, state.model, None)
 
-        def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
+        def function_of(spec: Nest) -> Predictor:
             with eager_classes():
                 # Not `restored`: the checkpoint may have been deleted since.
                 with state.completed(checkpoint), BUILDING:
@@ -153,7 +143,7 @@ class KerasModel(PreparedModel):
 
         return function_of
 
-    def export(self, receiver_fns: Mapping[str, Callable], start: Start, directory: str, as_text: bool) -> None:
+    def export(self, receiver_fns: Mapping[str, ReceiverFn], start: Start, directory: str, as_text: bool) -> None:
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(
                 f"A Keras model can only be exported for {ModeKeys.PREDICT!r}, given: {list(receiver_fns)}."
@@ -168,11 +158,7 @@ class KerasModel(PreparedModel):
                         build.get_concrete_function()
             write_saved_model(state.root, serve, receiver_fn, directory, as_text)
 
-    def _serving(
-        self, state: ModelState
-    ) -> tuple[Callable[[Nest], dict[str, Nest]], Callable[[Nest], dict[str, ExportOutput]]]:
-        """Returns two functions of a batch of features, which return its predictions and its export outputs."""
-
+    def _serving(self, state: ModelState) -> tuple[Callable[[Nest], dict[str, Nest]], Serve]:
         def predictions_of(features: Nest) -> dict[str, Nest]:
             return step_programs.predict(state.adapter, state.model, state.model.predict_step, features)
 
@@ -207,10 +193,7 @@ class KerasModel(PreparedModel):
 
     @contextlib.contextmanager
     def _state(self, mode: str, start: Start) -> Iterator[ModelState]:
-        """Gives a state for one run.
-
-        After an error in the block, no other run gets it: a failed trace may leave layers and functions half built.
-        """
+        """Gives a state for one run; after an error, which may leave layers half built, no other run gets it."""
         kind = TrainingState if mode == ModeKeys.TRAIN else EvaluationState
         strategy = start.strategy(mode)
         if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
@@ -239,9 +222,8 @@ class KerasModel(PreparedModel):
             return kind(self._source, _without_merging(strategy or tf.distribute.get_strategy()), config)
 
     def _program(
-        self, mode: str, state: Any, input_fn: Callable, config: RunConfig, hooks: Sequence[SessionRunHook]
+        self, mode: str, state: Any, input_fn: Callable, config: RunConfig, hooks: Hooks
     ) -> tuple[step_programs.StepProgram, Callable]:
-        """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
         model, input_fn, preprocess = state.fed_by(input_fn)
         parts = state.adapter, model, preprocess
@@ -318,7 +300,6 @@ def _check_scope(strategy: Strategy | None) -> None:
 
 
 def _flat(logs: Logs) -> Logs:
-    """Flattens nested dicts in `logs`, such as the result of Keras 3's compiled metrics."""
     flat: Logs = {}
     for name, value in logs.items():
         flat |= _flat(value) if isinstance(value, dict) else {name: value}

@@ -72,17 +72,12 @@ class ModelState:
 
     def _make_checkpoint(self) -> None:
         self._parts = self.adapter.saved_parts(self.model)
+        self.root = self._parts.root  # what checkpoints save, with all of the model's variables
         attached = {"estimator_global_step": self.global_step, **self._attached()}
         self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
     def _attached(self) -> dict[str, tf.Variable]:
-        """Returns what the checkpoint saves besides the model and the global step, by name."""
         return {}
-
-    @property
-    def root(self) -> object:
-        """The trackable object that checkpoints save, with all of the model's variables."""
-        return self._parts.root
 
     def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
         """Returns (the model that runs on the data of `input_fn`, this one or a part of it; the input_fn for it; the
@@ -109,10 +104,7 @@ class ModelState:
     def hook_graph(
         self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig, is_shared: bool
     ) -> tuple[HookGraph, EstimatorSpec]:
-        """Returns a `HookGraph` for the values of the program's steps, and its EstimatorSpec.
-
-        Runs with equal values, whose hooks add nothing to the graph, may share one.
-        """
+        """Returns a program's `HookGraph` and EstimatorSpec; runs whose hooks add nothing to it may share one."""
         key = program.mode, *value_specs.items()
         if is_shared and key in self._hook_graphs:
             return self._hook_graphs[key]
@@ -237,7 +229,6 @@ class ModelState:
         self._loaded = stamp
 
     def _load(self, path: str, trained: ModelState | None = None) -> None:
-        """Gives the variables the checkpoint's values, and makes the model use them."""
         before = self.adapter.statistics(self.model)
         self._assign(path, trained)
         with self.strategy.scope():
@@ -289,8 +280,7 @@ class TrainingState(ModelState):
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
-        self.adapter.check_trains_on(self.model, self.strategy)
-        self.adapter.prepare_optimizers(self.model)
+        self.adapter.prepare_training(self.model, self.strategy)
         self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
         self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)

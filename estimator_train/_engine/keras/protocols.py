@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.types import Nest
 
+Step: TypeAlias = Callable[[Nest], tuple]  # of a replica, with its batch
+Trace: TypeAlias = Callable[[Callable[[Nest], object]], None]  # of a function of a replica's batch in Keras' form
 CustomObjects: TypeAlias = Mapping[str, object]  # classes and functions by name
 Logs: TypeAlias = dict[str, Nest]  # the loss and metrics by name, which Keras 3 may nest
 
@@ -39,16 +40,6 @@ class Layer(Protocol):
 
 
 CloneLayer: TypeAlias = Callable[[Layer], Layer]
-
-
-class Lookup(Layer, Protocol):
-    """A layer with a vocabulary, such as StringLookup."""
-
-    output_mode: str
-    idf_weights: tf.Variable
-
-    def get_vocabulary(self, *, include_special_tokens: bool) -> list[str | int]: ...
-    def set_vocabulary(self, vocabulary: Sequence[str | int], idf_weights: np.ndarray | None = None) -> None: ...
 
 
 class Model(Layer, Protocol):

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs, tracebacks
-from estimator_train._engine.types import Nest, SessionRunHook
+from estimator_train._engine.types import Hooks, Nest
 
 # How long a call lasts by default: far longer than what it costs, and short for whoever presses Ctrl-C. A call costs a
 # CPU about 1 ms; a GPU has nothing to do between two calls.
@@ -47,7 +47,7 @@ class StepRunner:
         config: RunConfig,
         restored: contextlib.AbstractContextManager[None],
         last_step: int | None,
-        hooks: Sequence[SessionRunHook] = (),
+        hooks: Hooks = (),
     ) -> None:
         """Traces the steps of `program` for a `ModelState`, without running them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -13,7 +13,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.exports.outputs import ExportOutput
-from estimator_train._engine.exports.receivers import InputReceiver
+from estimator_train._engine.exports.receivers import ReceiverFn
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.types import Nest
 
@@ -21,17 +21,14 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def write_saved_model(
-    model_root: object,
-    serve: Callable[[Nest], dict[str, ExportOutput]],
-    receiver_fn: Callable[[], InputReceiver],
-    directory: str,
-    as_text: bool,
-) -> None:
+Serve: TypeAlias = Callable[[Nest], dict[str, ExportOutput]]  # from a batch of features to outputs by signature name
+
+
+def write_saved_model(model_root: object, serve: Serve, receiver_fn: ReceiverFn, directory: str, as_text: bool) -> None:
     """Writes a SavedModel of a Keras model into `directory`.
 
-    `model_root` is the trackable object with all of the model's variables and tables. `serve` is a function of the
-    receiver's features that returns a dict of signature names to outputs. `receiver_fn` may use v1 placeholders.
+    `model_root` is the trackable object with all of the model's variables and tables. `receiver_fn` may use v1
+    placeholders.
     """
     defs = {}
 
@@ -65,8 +62,6 @@ def _save(root: object, directory: str, functions: dict[str, tf.types.experiment
 
 
 def _function(wrapped: Any, signature: SignatureDef) -> tf.types.experimental.ConcreteFunction:
-    """Returns the concrete function for a SignatureDef in the graph of `wrapped`, with the signature's names."""
-
     def tensors(infos: Mapping[str, TensorInfo]) -> dict[str, tf.Tensor]:
         return {name: wrapped.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
 

@@ -6,20 +6,17 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Lookup, Model
+from estimator_train._engine.keras import mixed_precision
+from estimator_train._engine.keras.adapter import ADVICE, Adapter
+from estimator_train._engine.keras.protocols import CloneLayer, CustomObjects, Model
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Strategy
-
-ADVICE = (
-    "Pass a function without arguments that builds and compiles the model instead: "
-    "model_to_estimator(keras_model=build_model)."
-)
 
 
 class ModelSource:
@@ -64,9 +61,9 @@ class ModelSource:
         if build is None:
             # Copies are made from a copy made now, so that later changes of the user's model have no effect.
             template = self._with_state(lambda: adapter.clone(given, clone_layer))
-            self._build = functools.partial(_cloned, adapter, template)
+            self._build = functools.partial(mixed_precision.clone_with_precision, adapter, template)
         else:
-            self._build = functools.partial(adapter.build_with_precision, build)
+            self._build = functools.partial(mixed_precision.build_with_precision, adapter, build)
 
     def copy(self, strategy: Strategy, precision: str | None = None) -> Model:
         """Returns a compiled copy with its own variables, which computes in "bfloat16" or "float16" if one is given."""
@@ -77,7 +74,7 @@ class ModelSource:
         with strategy.scope():
             copy = self._with_state(lambda: self._build(precision))
             if precision == "float16":
-                self.adapter.scale_loss(copy)
+                mixed_precision.scale_loss(self.adapter, copy)
             return copy
 
     def take_weights(self, path: str) -> None:
@@ -104,7 +101,6 @@ class ModelSource:
             )
 
     def _trained(self, model: Model) -> list[tf.Variable]:
-        """Returns the variables that `model` trains, with those of each replica."""
         variables = self.adapter.trainable_variables(model)
         return [each for variable in variables for each in (variable, *getattr(variable, "values", ()))]
 
@@ -129,12 +125,7 @@ class ModelSource:
         return model
 
 
-def _cloned(adapter: Adapter, model: Model, precision: str | None) -> Model:
-    clone_layer = adapter.clone_layer_with(model, precision) if precision else None
-    return adapter.clone(model, clone_layer)
-
-
-def _vocabulary(layer: Lookup) -> tuple[list[str | int], np.ndarray | None]:
+def _vocabulary(layer: Any) -> tuple[list[str | int], np.ndarray | None]:
     """Returns the vocabulary and the inverse document frequencies of a lookup layer, without special tokens."""
     vocabulary = layer.get_vocabulary(include_special_tokens=False)
     if layer.output_mode != "tf_idf" or not vocabulary:

@@ -13,7 +13,7 @@ from estimator_train._engine.input_fns.returned import as_tuple
 from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import Logs, Model
+from estimator_train._engine.keras.protocols import Logs, Model, Step
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
@@ -56,21 +56,29 @@ class StepProgram:
         return [hook_graph.step_op]
 
     def build_variables(self, strategy: Strategy, element_spec: Nest) -> None:
-        """Creates variables before the first step, because tf.function traces a function that creates variables twice.
+        """Creates variables before the first step, because tf.function traces a function that creates some twice."""
+        if self.keras_step is None:
+            return
 
-        `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
-        """
-        if self.keras_step is not None:
-            self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
+        def trace(function: Callable[[Nest], object]) -> None:
+            is_traced = False
+
+            @tf.function(autograph=False)
+            def on_replicas(batch: Nest) -> None:
+                nonlocal is_traced
+                if not is_traced:  # the second trace has no variables to create
+                    is_traced = True
+                    strategy.run(lambda batch: function(self._data(batch)), args=(batch,))
+
+            on_replicas.get_concrete_function(element_spec)
+
+        self.adapter.build_variables(self.model, strategy, trace, self.keras_step)
 
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
-        """Runs one step on a replica with its batch; every program implements it.
-
-        Returns (a dict of value names to tensors, any structure of tensors with one entry per example).
-        """
+        """Runs one step on a replica; returns (a dict of value names to tensors, tensors with an entry per example)."""
         raise NotImplementedError
 
-    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
+    def run_step(self, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """Runs `step` on every replica; see `run_step` of the adapters."""
         return self.adapter.run_step(self.model, strategy, step, batch)
 
@@ -104,10 +112,7 @@ class StepProgram:
         return parts[0]
 
     def _parts(self, batch: Nest) -> tuple[Nest, ...]:
-        """Returns a tuple of the features and, if present, the labels and sample weights.
-
-        In tf.estimator, sample weights were part of the features.
-        """
+        """Returns (features[, labels[, sample weights]]); in tf.estimator, sample weights were part of the features."""
         features, *rest = as_tuple(batch)
         if self.preprocess is not None:
             features = self.preprocess(features)
@@ -126,7 +131,6 @@ class TrainingProgram(StepProgram):
       draws: the random numbers of the step's layers and changes.
       jit_compile: whether XLA compiles the step, even if the model was compiled without.
       replicas: number of replicas that run the steps, in all processes.
-      batches_per_step: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
     """
@@ -228,7 +232,7 @@ class TrainingProgram(StepProgram):
     def step(self, batch: Nest) -> tuple[dict[str, Nest], Nest]:
         return self.rename(self._train_step(self._data(batch), self._position())), {}
 
-    def run_step(self, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest) -> tuple[Nest, ...]:
+    def run_step(self, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         with self.draws.installed():
             return super().run_step(strategy, step, batch)
 
@@ -266,7 +270,6 @@ class TrainingProgram(StepProgram):
             self._accumulated.examples.assign(0)
 
     def _position(self) -> tf.Tensor:
-        """Returns the position of a batch; see `StepDraws.position`."""
         position = self.draws.position()
         if self._accumulated is None:
             return position
@@ -361,10 +364,7 @@ def _summarize(name: str, value: tf.Tensor) -> None:
 
 
 def predict(adapter: Adapter, model: Model, predict_step: Callable[[Nest], Nest], features: Nest) -> dict[str, Nest]:
-    """Returns the predictions of `predict_step` for a batch of features, a dict of output names to tensors.
-
-    A model with one input accepts a dict of one feature, whatever its name.
-    """
+    """Returns predictions by output name; a model with one input accepts a dict of one feature, whatever its name."""
     inputs = getattr(model, "inputs", None) or ()  # Keras 3's Sequential has none before it is built
     if isinstance(features, dict) and len(features) == len(inputs) == 1:
         (features,) = features.values()
@@ -381,8 +381,6 @@ def _by_output_name(adapter: Adapter, model: Model, predictions: Nest) -> dict[s
 
 
 def _gradients_by_xla(gradients: Callable) -> Callable:
-    """Returns `gradients`, a function of a replica's batch, compiled with XLA; see `Adapter.gradients`."""
-
     def with_masks(data: Nest, position: tf.Tensor) -> tuple[list[tf.Tensor | None], Nest, Nest]:
         found, predictions = gradients(data, position)
         return found, predictions, tf.nest.map_structure(private_keras.mask_of, predictions)

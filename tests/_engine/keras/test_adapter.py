@@ -156,7 +156,7 @@ def test_checkpoints_have_every_variable_of_every_optimizer(keras):
         model = compiled(keras, optimizer)
         adapter = adapter_of(model)
         tf.train.TrackableView(adapter.saved_parts(model).root).descendants()  # as a copy's restore lists them
-        adapter.prepare_optimizers(model)
+        adapter.prepare_training(model, tf.distribute.get_strategy())
         adapter.build_slots(model)
         saved = set(map(id, tf.train.TrackableView(adapter.saved_parts(model).root).descendants()))
         held = variables_in(model.optimizer)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -18,14 +17,13 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.keras.protocols import CustomObjects, Optimizer, Variable
+from estimator_train._engine.keras.protocols import CustomObjects, Optimizer, Step, Trace, Variable
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
 _Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, str | None]]
-_Trace: TypeAlias = Callable[[Callable[[Nest], object]], None]  # of a function of a replica's batch in Keras' form
 
 # Settings of an optimizer with which Keras 3 synchronizes replicas in a tf.cond, which TensorFlow refuses in fit, too.
 _OF_ONE_REPLICA = {
@@ -44,14 +42,13 @@ class Keras3Adapter(Adapter):
         "Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
     )
     weights_file = "model.weights.h5"
+    preprocessing = cloning.PREPROCESSING
     steps_read_metrics = False
-
-    # Copies
 
     def _is_compiled(self, model: Model) -> bool:
         return model.compiled
 
-    def check_trains_on(self, model: Model, strategy: Strategy) -> None:
+    def prepare_training(self, model: Model, strategy: Strategy) -> None:
         replicas = strategy.num_replicas_in_sync
         if replicas == 1:
             return
@@ -69,24 +66,8 @@ class Keras3Adapter(Adapter):
                     )
 
     layers_within = staticmethod(cloning.all_layers)
-    clone = staticmethod(cloning.clone)
-    clone_layer_with = staticmethod(cloning.clone_layer_with)
-    build_with_precision = staticmethod(cloning.build_with_precision)
-    scales_loss = staticmethod(cloning.scales_loss)
-
-    def scale_loss(self, model: Model) -> None:
-        if not self.scales_loss(model):
-            model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
-
-    # Parts of a model
-
-    def recomputing(self, model: Model, strategy: Strategy) -> NoReturn:
-        _refuse_to_take_apart(model, "recompute")
-
-    def frozen_and_trained(self, model: Model, strategy: Strategy, recompute: bool) -> NoReturn:
-        _refuse_to_take_apart(model, "frozen_features")
-
-    # Variables and checkpoints
+    _cloned = staticmethod(cloning.clone)
+    clone_layer = staticmethod(cloning.clone_layer)
 
     def saved_parts(self, model: Model) -> SavedParts:
         root = _tree(model)
@@ -111,13 +92,10 @@ class Keras3Adapter(Adapter):
     def must_build_slots(self, model: Model) -> bool:
         return model.optimizer is not None and model.optimizer.built
 
-    def build_variables(
-        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
-    ) -> None:
+    def build_variables(self, model: Model, strategy: Strategy, trace: Trace, step: str) -> None:
         is_own = self.is_own_step(model, "test_step") and self.is_own_step(model, step)
         if not is_own and strategy.num_replicas_in_sync == 1:
             return  # the user's step creates them, which only fails on several replicas
-        trace = functools.partial(_trace_on_replicas, strategy, element_spec, data)
         symbols = _symbols(trace)
         with strategy.scope():
             if symbols is not None:
@@ -148,10 +126,7 @@ class Keras3Adapter(Adapter):
         self.finish_variables(model, model.variables)
 
     def finish_variables(self, model: Model, made: Iterable[Variable]) -> None:
-        """Gives the random generators among `made` a different seed on each replica.
-
-        With the same state, Dropout would draw the same mask on all of them.
-        """
+        """Gives the generators `made` a seed for each replica: with one, Dropout would draw the same mask on all."""
         made_ids = set(map(id, made))
         strategy = tf.distribute.get_strategy()
         if strategy.num_replicas_in_sync == 1:
@@ -168,17 +143,16 @@ class Keras3Adapter(Adapter):
     def statistics(self, model: Model) -> list[bytes]:
         return [weight.numpy().tobytes() for layer in _normalizations(model) for weight in layer.weights]
 
-    # Steps
-
     def inputs(self, model: Model) -> dict[str, Any]:
         inputs = getattr(model, "inputs", None) or ()
         return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
 
-    output_names = staticmethod(cloning.output_names)
+    def output_names(self, model: Model) -> list[str] | None:
+        if isinstance(model, keras.Sequential) and model.layers:
+            return [model.layers[-1].name]
+        return super().output_names(model)
 
-    def run_step(
-        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
-    ) -> tuple[Nest, ...]:
+    def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 
         Inside a replica, Keras 3's metrics return only that replica's result, so the overall result is computed
@@ -210,9 +184,6 @@ class Keras3Adapter(Adapter):
     def _scaled(self, loss: tf.Tensor, model: Model) -> tf.Tensor:
         return model.optimizer.scale_loss(loss)
 
-    def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
-        model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
-
     def learning_rate(self, optimizer: Optimizer | None) -> tf.Tensor | None:
         if optimizer is None:
             return None
@@ -224,11 +195,7 @@ class Keras3Adapter(Adapter):
             rate = rate()
         return tf.cast(rate, tf.float32)
 
-    # Files
-
-    def load_model(
-        self, path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
-    ) -> tuple[Model | None, bool]:
+    def load_model(self, path: str, custom_objects: CustomObjects | None, safe_mode: bool) -> tuple[Model | None, bool]:
         try:
             return keras.models.load_model(path, custom_objects=custom_objects), False
         except ValueError as error:
@@ -240,16 +207,6 @@ class Keras3Adapter(Adapter):
 
 
 ADAPTER = Keras3Adapter()
-
-
-def _refuse_to_take_apart(model: Model, option: str) -> NoReturn:
-    raise UnsuitableError(
-        f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without {option}, or "
-        "build it with tf_keras."
-    )
-
-
-# Variables and checkpoints
 
 
 def _tree(model: Model) -> tf.Module:
@@ -285,10 +242,7 @@ def _tree(model: Model) -> tf.Module:
 
 
 def _parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
-    """Returns the parts of an optimizer to save, by name.
-
-    The list of its variables lacks the learning rate, which is saved as a hyperparameter.
-    """
+    """Returns the parts of an optimizer to save by name, without the learning rate, which is a hyperparameter."""
     rate = private_keras3.learning_rate_or_schedule(optimizer)
     listed = tf.Module()
     for number, variable in enumerate(private_keras3.optimizer_variables(optimizer)):
@@ -326,11 +280,7 @@ def _normalizations(model: Model) -> list[keras.layers.Layer]:
     return [layer for layer in all_layers(model) if isinstance(layer, keras.layers.Normalization)]
 
 
-# Steps
-
-
 def _build_compiled(model: Model, features: Nest, labels: Nest, predictions: Nest, weights: Nest) -> None:
-    """Creates the variables of the compiled losses and metrics, which the user's step may update."""
     arguments = compile_arguments(model)
     if arguments.get("metrics") or arguments.get("weighted_metrics"):
         private_keras3.compute_output_spec(model.compute_metrics, features, labels, predictions, weights)
@@ -339,8 +289,7 @@ def _build_compiled(model: Model, features: Nest, labels: Nest, predictions: Nes
         private_keras3.compute_output_spec(loss, features, labels, predictions, weights, False)
 
 
-def _build_updated_slots(model: Model, strategy: Strategy, trace: _Trace) -> None:
-    """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
+def _build_updated_slots(model: Model, strategy: Strategy, trace: Trace) -> None:
     optimizers = _optimizers(model)
     train_step = private_tensorflow.with_autograph(model.train_step)
     updated: dict[keras.optimizers.Optimizer, list[keras.Variable]] = {}
@@ -360,19 +309,7 @@ def _build_updated_slots(model: Model, strategy: Strategy, trace: _Trace) -> Non
             optimizer.build(variables)
 
 
-def _trace_on_replicas(
-    strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], function: Callable[[Nest], object]
-) -> None:
-    """Traces a function of the result of `data` for a replica's batch, without running it."""
-
-    @tf.function(autograph=False)
-    def on_replicas(batch: Nest) -> None:
-        strategy.run(lambda batch: function(data(batch)), args=(batch,))
-
-    on_replicas.get_concrete_function(element_spec)
-
-
-def _symbols(trace: _Trace) -> Nest:
+def _symbols(trace: Trace) -> Nest:
     """Returns a replica's batch in Keras' form as KerasTensors, or None if Keras cannot represent it."""
     found: list[Nest] = []
     trace(found.append)

@@ -10,25 +10,23 @@ import keras
 from keras import layers
 
 from estimator_train._engine.keras import private_keras
+from estimator_train._engine.keras.adapter import compile_by_config
 from estimator_train._engine.keras.keras3 import private_keras3
 from estimator_train._engine.keras.protocols import CloneLayer
-from estimator_train._engine.keras.source import ADVICE
 
-_PREPROCESSING = (
+PREPROCESSING = (
     *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),
     *(layers.Normalization, layers.StringLookup, layers.TextVectorization),
 )
 
 
-def clone(model: keras.Model, clone_layer: CloneLayer | None = None) -> keras.Model:
+def clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
     """See `Adapter.clone`."""
-    try:
-        with private_keras3.deserialized_lambdas():
-            copy = _clone_layers(model, clone_layer)
-            _copy_trainable(copy, model)
-            _compile_like(copy, model)
-    except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-        raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+    with private_keras3.deserialized_lambdas():
+        copy = _clone_layers(model, clone_layer)
+        _copy_trainable(copy, model)
+        if not compile_by_config(keras, copy, model):
+            copy.compile(**_compile_arguments(model))
     return copy
 
 
@@ -43,17 +41,10 @@ def all_layers(model: keras.Model) -> list[layers.Layer]:
     return list(found.values())
 
 
-def output_names(model: keras.Model) -> list[str] | None:
-    """Returns a list of the names of the model's outputs, or None if they are unknown."""
-    if isinstance(model, keras.Sequential) and model.layers:
-        return [model.layers[-1].name]
-    return getattr(model, "output_names", None)
-
-
-def _clone_layers(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
+def _clone_layers(model: keras.Model, own_clone_layer: CloneLayer | None) -> keras.Model:
     if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
-        copy = _clone_graph(model, clone_layer or _clone_layer)
-    elif clone_layer is None:
+        copy = _clone_graph(model, own_clone_layer or clone_layer)
+    elif own_clone_layer is None:
         copy = _clone_subclassed(model)
     else:
         raise ValueError(f"{type(model).__name__} creates its layers itself.")
@@ -87,14 +78,12 @@ def _clone_subclassed(model: keras.Model) -> keras.Model:
     return copy
 
 
-def _clone_layer(layer: layers.Layer) -> layers.Layer:
+def clone_layer(layer: layers.Layer, change: Callable[[Any], Any] = lambda config: config) -> layers.Layer:
+    """See `Adapter.clone_layer`."""
     if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
-        return _like_lambda(layer, layer.dtype_policy)
-    return type(layer).from_config(layer.get_config())
-
-
-def _like_lambda(layer: layers.Layer, policy: keras.DTypePolicy | dict) -> layers.Layer:
-    return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
+        policy = change(keras.saving.serialize_keras_object(layer.dtype_policy))
+        return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
+    return type(layer).from_config(change(layer.get_config()))
 
 
 def _copy_trainable(copy: keras.Model, model: keras.Model) -> None:
@@ -105,21 +94,15 @@ def _copy_trainable(copy: keras.Model, model: keras.Model) -> None:
             ours.trainable = theirs.trainable
 
 
-def _compile_like(copy: keras.Model, model: keras.Model) -> None:
-    if type(model).compile is not keras.Model.compile:
-        if type(model).compile_from_config is keras.Model.compile_from_config:
-            raise ValueError(
-                f"{type(model).__name__} overrides compile() but not get_compile_config() and compile_from_config()."
-            )
-        copy.compile_from_config(model.get_compile_config())
-        return
+def _compile_arguments(model: keras.Model) -> dict[str, Any]:
     arguments = private_keras.compile_arguments(model)
     arguments["optimizer"] = _clone_optimizer(arguments["optimizer"])
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = keras.tree.map_structure(_clone_metric, arguments[kind])
     if arguments["jit_compile"]:
         arguments["jit_compile"] = "auto"  # Keras has resolved it for the model; on replicas it means no XLA
-    copy.compile(**arguments, auto_scale_loss=scales_loss(model))
+    scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    return arguments | {"auto_scale_loss": scales_loss}
 
 
 def _clone_metric(metric: Any) -> Any:
@@ -148,52 +131,3 @@ def _clone_optimizer(optimizer: keras.optimizers.Optimizer) -> Any:
     if names:
         copy.exclude_from_weight_decay(var_names=names)
     return copy
-
-
-# 16 bits
-
-
-def scales_loss(model: keras.Model) -> bool:
-    """Returns whether the optimizer of `model` scales the loss."""
-    return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
-
-
-def clone_layer_with(model: keras.Model, precision: str) -> CloneLayer:
-    """See `Adapter.clone_layer_with`."""
-    outputs = set(output_names(model) or ())
-
-    def clone_layer(layer: keras.layers.Layer) -> keras.layers.Layer:
-        if layer.name in outputs or isinstance(layer, _PREPROCESSING):
-            return _clone_layer(layer)
-        if isinstance(layer, layers.Lambda):
-            return _like_lambda(layer, _mixed(keras.saving.serialize_keras_object(layer.dtype_policy), precision))
-        return type(layer).from_config(_mixed(layer.get_config(), precision))
-
-    return clone_layer
-
-
-def build_with_precision(build: Callable[[], keras.Model], precision: str | None) -> keras.Model:
-    """See `Adapter.build_with_precision`."""
-    before = keras.config.dtype_policy()
-    try:
-        if precision is not None:
-            keras.config.set_dtype_policy(f"mixed_{precision}")
-        model = build()
-    finally:
-        keras.config.set_dtype_policy(before)
-    if precision is not None and scales_loss(model):
-        model.optimizer = model.optimizer.inner_optimizer  # compile() has wrapped it; `scale_loss` does so later
-    return model
-
-
-def _mixed(config: Any, precision: str) -> Any:
-    """Replaces float32 by the mixed policy in the configuration of a layer and the layers in it."""
-    if isinstance(config, list):
-        return [_mixed(each, precision) for each in config]
-    if not isinstance(config, dict) or config.get("class_name") == "InputLayer":
-        return config
-    if config.get("class_name") == "DTypePolicy":
-        if config["config"]["name"] != "float32":
-            return config
-        return config | {"config": config["config"] | {"name": f"mixed_{precision}"}}
-    return {key: _mixed(value, precision) for key, value in config.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -14,17 +12,11 @@ from tf_keras.optimizers import Optimizer
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.protocols import CustomObjects, Variable
-from estimator_train._engine.keras.tf_keras import (
-    cloning,
-    frozen_layers,
-    mixed_precision,
-    private_tf_keras,
-    recomputation,
-    step_variables,
-)
+from estimator_train._engine.keras.protocols import CustomObjects, Step, Trace, Variable
+from estimator_train._engine.keras.tf_keras import cloning, frozen_layers, graph_mode, private_tf_keras, recomputation
 from estimator_train._engine.keras.tf_keras.cloning import layers_within
 from estimator_train._engine.keras.tf_keras.layer_draws import LayerDraws
+from estimator_train._engine.keras.tf_keras.metric_variables import build_metrics
 from estimator_train._engine.types import Nest, Strategy
 
 
@@ -35,35 +27,34 @@ class TfKerasAdapter(Adapter):
     other_package = "keras"
     foreign_callback = "The model is of tf_keras, but {} is of Keras 3; use the tf_keras callback."
     weights_file = "weights.h5"
+    preprocessing = cloning.PREPROCESSING
     steps_read_metrics = True
-
-    # Copies
 
     def _is_compiled(self, model: Model) -> bool:
         return bool(model.optimizer)
 
     layers_within = staticmethod(cloning.layers_within)
-    in_eager_mode = staticmethod(cloning.in_eager_mode)
-    clone = staticmethod(cloning.clone)
-    clone_layer_with = staticmethod(mixed_precision.clone_layer_with)
-    build_with_precision = staticmethod(mixed_precision.build_with_precision)
-    scale_loss = staticmethod(mixed_precision.scale_loss)
+    _cloned = staticmethod(cloning.clone)
 
-    def scales_loss(self, model: Model) -> bool:
-        return isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer)
+    def in_eager_mode(self, model: Model, seed: int | None) -> Model:
+        if graph_mode.graph_of(model) is None:
+            return model
+        weights = graph_mode.initial_weights(model, seed)
+        copy: Any = self.clone(model)
+        copy.set_weights(weights)
+        return copy
 
-    def prepare_optimizers(self, model: Model) -> None:
+    def without_loss_scale(self, optimizer: Any) -> Optimizer:
+        return cloning.clone_optimizer(optimizer.inner_optimizer)  # Keras refuses to wrap one again
+
+    def prepare_training(self, model: Model, strategy: Strategy) -> None:
         for optimizer in _optimizers(model):
             private_tf_keras.save_all_parts(optimizer)
             if isinstance(optimizer, keras.optimizers.Nadam):
                 private_tf_keras.multiply_momenta_once(optimizer)
 
-    # Parts of a model
-
     recomputing = staticmethod(recomputation.recomputing)
     frozen_and_trained = staticmethod(frozen_layers.split)
-
-    # Variables and checkpoints
 
     def saved_parts(self, model: Model) -> SavedParts:
         parts = (model, *parts_by_key(model).values())
@@ -81,20 +72,20 @@ class TfKerasAdapter(Adapter):
         return model.trainable_variables if model.built else []
 
     def build_slots(self, model: Model) -> None:
-        self.learning_rate(model.optimizer)  # a legacy optimizer creates its variables when asked
-        step_variables.build_slots(model)
+        optimizer = model.optimizer
+        self.learning_rate(optimizer)  # a legacy one creates its variables when asked
+        if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
+            optimizer.build(model.trainable_variables)
 
-    def build_variables(
-        self, model: Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest], step: str
-    ) -> None:
+    def build_variables(self, model: Model, strategy: Strategy, trace: Trace, step: str) -> None:
         is_own = self.is_own_step(model, step)
         if step == "train_step":
             with strategy.scope():
                 self.learning_rate(model.optimizer)  # a legacy optimizer creates its variables when asked
                 if is_own:
-                    step_variables.build_slots(model)
+                    self.build_slots(model)
         if is_own:
-            step_variables.build_metrics(model, strategy, element_spec, data)
+            build_metrics(model, trace)
 
     def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
         return private_tf_keras.hyperparameters(model.optimizer)
@@ -111,19 +102,12 @@ class TfKerasAdapter(Adapter):
         readers = [layer for layer in layers_within(model) if type(layer).finalize_state is not default]
         return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
 
-    # Steps
-
     def inputs(self, model: Model) -> dict[str, Any]:
         if not model.inputs:
             return {}
         return dict(zip(model.input_names, model.inputs, strict=True))
 
-    def output_names(self, model: Model) -> list[str] | None:
-        return model.output_names
-
-    def run_step(
-        self, model: Model, strategy: Strategy, step: Callable[[Nest], tuple], batch: Nest
-    ) -> tuple[Nest, ...]:
+    def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
 
         Keras aggregates metrics over replicas, and sums other values in the logs. Its own loss is divided by the number
@@ -153,7 +137,7 @@ class TfKerasAdapter(Adapter):
     def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         if self.scales_loss(model):
             means = model.optimizer.get_unscaled_gradients(means)
-        model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
+        super().apply_gradients(model, means)
 
     def learning_rate(self, optimizer: Optimizer) -> tf.Tensor | None:
         rate = getattr(optimizer, "learning_rate", None)
@@ -163,17 +147,12 @@ class TfKerasAdapter(Adapter):
 
     draws = staticmethod(LayerDraws)
 
-    # Callbacks
-
     def count_step(self, model: Model, step: int) -> None:
         private_tf_keras.train_counter(model).assign(step)
 
-    # Files
-
-    def load_model(
-        self, path: str | os.PathLike[str], custom_objects: CustomObjects | None, safe_mode: bool
-    ) -> tuple[Model | None, bool]:
-        with private_tf_keras.LoadedLambdas(refused=safe_mode) as lambdas:
+    def load_model(self, path: str, custom_objects: CustomObjects | None, safe_mode: bool) -> tuple[Model | None, bool]:
+        lambdas = private_tf_keras.LoadedLambdas(refused=safe_mode)
+        with lambdas.scope():
             try:
                 model = keras.models.load_model(path, custom_objects=custom_objects)
             except ValueError:

@@ -12,10 +12,14 @@ from tf_keras import layers
 
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.adapter import compile_by_config
 from estimator_train._engine.keras.protocols import CloneLayer
-from estimator_train._engine.keras.source import ADVICE
 from estimator_train._engine.keras.tf_keras import graph_mode, placement, private_tf_keras
-from estimator_train._engine.remedies import UnsuitableError
+
+PREPROCESSING = (
+    layers.experimental.preprocessing.PreprocessingLayer,
+    *(layers.CategoryEncoding, layers.Hashing, layers.HashedCrossing),  # not derived from it
+)
 
 
 def layers_within(model: keras.Model) -> list[layers.Layer]:
@@ -23,27 +27,15 @@ def layers_within(model: keras.Model) -> list[layers.Layer]:
     return [part for part in object_based.parts_by_key(model).values() if isinstance(part, layers.Layer)]
 
 
-def clone(model: keras.Model, clone_layer: CloneLayer | None = None) -> keras.Model:
+def clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
     """See `Adapter.clone`."""
-    try:
-        copy = _clone_layers(model, clone_layer)
-        _copy_the_rest(copy, model)
-        _compile_like(copy, model)
-        if placement.kept(copy):
-            for optimizer in tf.nest.flatten(copy.optimizer):  # XLA does not support variables on several devices
-                getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
-    except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-        raise UnsuitableError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
-    return copy
-
-
-def in_eager_mode(model: keras.Model, seed: int | None) -> keras.Model:
-    """See `Adapter.in_eager_mode`."""
-    if graph_mode.graph_of(model) is None:
-        return model
-    weights = graph_mode.initial_weights(model, seed)
-    copy = clone(model)
-    copy.set_weights(weights)
+    copy = _clone_layers(model, clone_layer)
+    _copy_the_rest(copy, model)
+    if not compile_by_config(keras, copy, model):
+        copy.compile(**_compile_arguments(model))
+    if placement.kept(copy):
+        for optimizer in tf.nest.flatten(copy.optimizer):  # XLA does not support variables on several devices
+            getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
     return copy
 
 
@@ -88,7 +80,6 @@ _NOT_IN_CONFIG = {
 
 
 def _copy_arguments(original: object, copy: object) -> None:
-    """Copies the arguments that configurations lack to `copy`."""
     for kind, names in _NOT_IN_CONFIG.items():
         for name in names:
             if isinstance(original, kind) and hasattr(original, name):  # it may be newer than the oldest tf_keras
@@ -116,20 +107,13 @@ def _copy_the_rest(clone: keras.Model, model: keras.Model) -> None:
             raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")
 
 
-def _compile_like(clone: keras.Model, model: keras.Model) -> None:
-    if type(model).compile is not keras.Model.compile:
-        if type(model).compile_from_config is keras.Model.compile_from_config:
-            raise ValueError(
-                f"{type(model).__name__} overrides compile() but not get_compile_config() and compile_from_config()."
-            )
-        clone.compile_from_config(model.get_compile_config())
-        return
+def _compile_arguments(model: keras.Model) -> dict[str, Any]:
     graph = graph_mode.graph_of(model)
     arguments = graph_mode.compile_arguments(model, graph)
     arguments["optimizer"] = tf.nest.map_structure(lambda each: clone_optimizer(each, graph), model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
-    clone.compile(**arguments)
+    return arguments
 
 
 def _clone_metric(metric: Any, model: keras.Model) -> Any:

@@ -81,7 +81,6 @@ def _leading(model: keras.Model, calls: list[Call], effects: dict[Call, str]) ->
 
 
 def _obstacle(call: Call, effect: str, is_trained: bool) -> tuple[str, str]:
-    """Returns why a call is not in the frozen part, and the remedy."""
     why = f"Layer {call.layer.name} ({type(call.layer).__name__}) {effect}"
     return why, "freeze it" if is_trained else "remove it, call the model around it with training=False"
 

@@ -161,7 +161,6 @@ def side_effects(model: keras.Model, calls: list[Call], strategy: Strategy) -> d
 def _traced(
     model: keras.Model, calls: list[Call], strategy: Strategy
 ) -> tuple[dict[Call, Nodes], dict[Call, bool], dict[str, Nodes]]:
-    """Traces the calls in training mode; returns their operations, whether they add to the loss, and the functions'."""
     nodes, adds_losses = {}, {}
 
     def run(tensors: Nest) -> None:
@@ -208,7 +207,6 @@ def _adds_losses(layer: keras.layers.Layer) -> bool:
 
 
 def _stateful_operation(nodes: Nodes, library: dict[str, Nodes]) -> str | None:
-    """Returns the first operation among `nodes`, and in the functions they call, that changes or depends on state."""
     for node in nodes:
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
         if called:
@@ -308,7 +306,7 @@ class SubModel(keras.Model):
         self.compiled_metrics = self._whole.compiled_metrics
 
     def fingerprint(self) -> str:
-        """Returns a hex digest of what the outputs depend on: the layers' settings, except names, and their weights."""
+        """See `protocols.FrozenPart`."""
         return self._describe()
 
 

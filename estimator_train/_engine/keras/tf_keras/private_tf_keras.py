@@ -115,10 +115,7 @@ def eager_classes() -> Iterator[None]:
 
 
 def is_initialized_by_keras(variable: tf.Variable) -> bool:
-    """Returns whether Keras' session has initialized a variable of a v1 graph.
-
-    Getting that session would initialize the variable.
-    """
+    """Returns whether Keras' session has initialized a variable of a v1 graph; getting that session would do so."""
     return getattr(variable, "_keras_initialized", False)
 
 
@@ -131,33 +128,25 @@ def last_metric_results(metrics: Iterable[keras.metrics.Metric]) -> list[Nest]:
 
 
 class LoadedLambdas:
-    """A context manager that records in `found` whether a model file loaded inside it has a lambda.
+    """Records in `found` whether a model file loaded in its `scope` has a lambda, which may be `refused`.
 
     A lambda is saved as Python bytecode, and no public option refuses it in .h5 files and SavedModels. The loaders of
-    all formats check this scope for each lambda before loading it.
-
-    Args:
-      refused: whether to refuse lambdas. A SavedModel's layer is then built from its graph; other files raise
-        ValueError.
+    all formats ask the scope for each lambda before loading it. If it is refused, a SavedModel's layer is built from
+    its graph, and other files raise ValueError.
     """
 
     def __init__(self, refused: bool) -> None:
-        from tf_keras.src.saving.serialization_lib import SafeModeScope
-
         self.found = False
         self._refused = refused
-        self._scope = SafeModeScope(self)
 
     def __bool__(self) -> bool:
         self.found = True
         return self._refused
 
-    def __enter__(self) -> LoadedLambdas:
-        self._scope.__enter__()
-        return self
+    def scope(self) -> contextlib.AbstractContextManager[None]:
+        from tf_keras.src.saving.serialization_lib import SafeModeScope
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._scope.__exit__(*exc_info)
+        return SafeModeScope(self)
 
 
 def train_counter(model: keras.Model) -> tf.Variable:

@@ -85,7 +85,6 @@ def _check_there(devices: Iterable[str]) -> None:
 
 
 def _layers(model: keras.Model) -> list[keras.layers.Layer]:
-    """Returns the layers that compute something, in the order of their dependencies."""
     return [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
 
 

@@ -22,10 +22,14 @@ def spec():
     return tf.data.Dataset.from_tensors((X, Y)).element_spec
 
 
+def trace(function):
+    tf.function(function, autograph=False).get_concrete_function(spec())
+
+
 def test_the_first_step_creates_no_variable_after_build_variables():
     model = compiled(metrics=["accuracy"])
     strategy = tf.distribute.get_strategy()
-    ADAPTER.build_variables(model, strategy, spec(), lambda batch: batch, "train_step")
+    ADAPTER.build_variables(model, strategy, trace, "train_step")
     (accuracy,) = [metric for metric in model.metrics if metric.name == "accuracy"]
     assert accuracy.variables and len(model.optimizer.variables) == 1 + 2 * 2
     step = tf.function(model.train_step, autograph=False)
@@ -41,7 +45,7 @@ def test_a_train_step_of_the_users_creates_its_own_slots():
 
     model = Own([keras.Input((2,)), layers.Dense(3)])
     model.compile("adam", "mse")
-    ADAPTER.build_variables(model, tf.distribute.get_strategy(), spec(), lambda batch: batch, "train_step")
+    ADAPTER.build_variables(model, tf.distribute.get_strategy(), trace, "train_step")
     assert len(model.optimizer.variables) == 1  # the count of updates
 
 

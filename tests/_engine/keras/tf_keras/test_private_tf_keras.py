@@ -85,7 +85,8 @@ def test_classes_of_keras_are_those_of_eager_mode_and_then_a_graphs_again(graph)
 def test_loaders_of_every_format_ask_for_lambdas(name, refused, tmp_path):
     """Loading an .h5 file or a SavedModel would run the bytecode of a Lambda layer, whoever wrote it."""
     keras.Sequential([keras.layers.Lambda(lambda x: x + 1.0, input_shape=(2,))]).save(tmp_path / name)
-    with private_tf_keras.LoadedLambdas(refused) as lambdas:
+    lambdas = private_tf_keras.LoadedLambdas(refused)
+    with lambdas.scope():
         try:
             model = keras.models.load_model(tmp_path / name, compile=False)
         except ValueError:
@@ -94,7 +95,8 @@ def test_loaders_of_every_format_ask_for_lambdas(name, refused, tmp_path):
     loaded = model is not None and isinstance(model.layers[0], keras.layers.Lambda)
     assert loaded is not refused
     keras.Sequential([keras.layers.Dense(1, input_shape=(2,))]).save(tmp_path / f"plain-{name}")
-    with private_tf_keras.LoadedLambdas(refused) as lambdas:
+    lambdas = private_tf_keras.LoadedLambdas(refused)
+    with lambdas.scope():
         keras.models.load_model(tmp_path / f"plain-{name}", compile=False)
     assert not lambdas.found
 

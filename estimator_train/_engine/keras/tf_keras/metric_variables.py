@@ -1,15 +1,14 @@
-"""Creates variables before the first step, because tf.function traces a function that creates variables twice."""
+"""Creates the variables of losses and metrics before the first step; see `StepProgram.build_variables`."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.private_keras import compile_arguments
-from estimator_train._engine.types import Nest, Strategy
+from estimator_train._engine.keras.protocols import Trace
+from estimator_train._engine.types import Nest
 
 _CHOSEN_BY_SHAPES = ("acc", "accuracy", "ce", "crossentropy")
 _GUESSED = (
@@ -18,14 +17,7 @@ _GUESSED = (
 )
 
 
-def build_slots(model: keras.Model) -> None:
-    """Creates the slots of `model.optimizer`, as its first update would."""
-    optimizer = model.optimizer
-    if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
-        optimizer.build(model.trainable_variables)
-
-
-def build_metrics(model: keras.Model, strategy: Strategy, element_spec: Nest, data: Callable[[Nest], Nest]) -> None:
+def build_metrics(model: keras.Model, trace: Trace) -> None:
     """Creates the variables of the compiled losses and metrics of a functional `model`; see `Adapter.build_variables`.
 
     They depend on the data: "accuracy" is another metric for other shapes of labels and predictions, for example.
@@ -39,19 +31,14 @@ def build_metrics(model: keras.Model, strategy: Strategy, element_spec: Nest, da
 
     guesses: list[bool] = []
 
-    def update(batch: Nest) -> None:
-        features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))
+    def update(data: Nest) -> None:
+        features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
         predictions = tf.nest.map_structure(_placeholder, model.output)
         compiled_loss(labels, predictions, weights)
         compute_metrics(features, labels, predictions, weights)
         guesses.append(_are_metrics_guessed(model, labels, predictions))
 
-    @tf.function(autograph=False)
-    def update_replicas(batch: Nest) -> None:
-        if not model.compiled_metrics.built:  # in the second trace, the variables exist
-            strategy.run(update, args=(batch,))
-
-    update_replicas.get_concrete_function(element_spec)  # traced, but never run
+    trace(update)
     if any(guesses):
         tf.get_logger().warning(_GUESSED)
 
