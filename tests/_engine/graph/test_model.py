@@ -1,6 +1,7 @@
 """Estimator(model_fn): v1 graphs and sessions behind the common loop."""
 
 import concurrent.futures
+import gc
 import json
 import os
 import subprocess
@@ -195,6 +196,7 @@ def test_training_does_not_wait_for_a_session_that_takes_long_to_close(make_esti
         close(session)
         closed.set()
 
+    gc.collect()  # sessions of other tests, whose end would be taken for that of this one
     monkeypatch.setattr(v1.Session, "close", close_late)
     make_estimator().train(numbers(4), steps=1)
     assert not closed.is_set()
