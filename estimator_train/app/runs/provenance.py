@@ -62,7 +62,9 @@ def _git_commit():
     without = [part for name in filters for part in ("-c", f"{name}=")]
     programs_off = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"]
     differs = _git(*without, "diff", "--quiet", *programs_off, "HEAD").returncode == 1
-    return commit + "-dirty" * differs
+    if differs:
+        return f"{commit}-dirty"
+    return commit
 
 
 def _git(*arguments):
