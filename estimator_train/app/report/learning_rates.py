@@ -81,15 +81,13 @@ def find_learning_rate(
     return RangeTest(rates, losses, averages, rates[best] / 10)
 
 
-class _KeepLosses(SessionRunHook):
+class _KeepLosses(tf.compat.v1.train.SessionRunHook):
     """Records the loss of each step, and stops training once its average is far above the lowest."""
 
     def __init__(self):
         self.losses = []
-
-    @property
-    def averages(self):
-        return list(plots.smoothed(dict(enumerate(self.losses)), _MOMENTUM).values())
+        self.averages = []
+        self._sum = 0.0
 
     def begin(self):
         values = v1.get_default_graph().get_collection(step_outputs.MODEL_VALUES)
@@ -104,8 +102,9 @@ class _KeepLosses(SessionRunHook):
             run_context.request_stop()
             return
         self.losses.append(loss)
-        averages = self.averages
-        if len(averages) > _LEAST_STEPS and averages[-1] > _DIVERGED * min(averages):
+        self._sum = _MOMENTUM * self._sum + (1 - _MOMENTUM) * loss
+        self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.losses)))
+        if len(self.losses) > _LEAST_STEPS and self.averages[-1] > _DIVERGED * min(self.averages):
             run_context.request_stop()
 
 

@@ -86,10 +86,8 @@ def range_test(test):
         return _png(figure)
 
 
-def smoothed(points, kept=_SMOOTHING):
+def smoothed(points):
     """Returns the exponential moving average of {step: value}, corrected for the bias of the first values.
-
-    `kept` is the weight of earlier values.
 
     >>> smoothed({10: 1.0, 20: 1.0})
     {10: 1.0, 20: 1.0}
@@ -97,7 +95,7 @@ def smoothed(points, kept=_SMOOTHING):
     total = weight = 0.0
     averages = {}
     for step, value in points.items():
-        total, weight = kept * total + value, kept * weight + 1
+        total, weight = _SMOOTHING * total + value, _SMOOTHING * weight + 1
         averages[step] = total / weight
     return averages
 
