@@ -58,7 +58,9 @@ class ClassWeights:
         # On a CPU, the gather refuses other classes. On a GPU, it would give them the weight 0; a NaN ends training.
         is_weighted = (classes >= 0) & (classes < number)
         weights = tf.where(is_weighted, tf.gather(tf.constant(self.weights), classes), math.nan)
-        return features, labels, weights * tf.cast(given[0], weights.dtype) if given else weights
+        if given:
+            weights *= tf.cast(tf.reshape(given[0], [-1]), weights.dtype)  # perhaps a column of them
+        return features, labels, weights
 
 
 def _classes(labels: tf.Tensor) -> tf.Tensor:

@@ -108,8 +108,10 @@ def test_class_weights_train_as_those_of_fit(mirrored, replicas, is_one_hot):
         )
 
 
-def test_class_weights_multiply_given_weights_and_come_before_augmentation(batches):
-    images, labels, given = IMAGES[:4], np.eye(3, dtype="float32")[[0, 1, 2, 2]], np.float32([1, 2, 3, 4])
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+def test_class_weights_multiply_given_weights_and_come_before_augmentation(batches, shape):
+    images, labels = IMAGES[:4], np.eye(3, dtype="float32")[[0, 1, 2, 2]]
+    given = np.float32([1, 2, 3, 4]).reshape(shape)
     input_fn = augmented(class_weighted(batches((images, labels, given), 4), WEIGHTS), "flip")
     (_, then, weights) = next(iter(input_fn()))
     np.testing.assert_array_equal(then, labels)
