@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import array
 import datetime
 import json
 import math
+import operator
 import os
 import time
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,10 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._output_dir = output_dir
         self._file = os.path.join(output_dir, "timing.json") if output_dir else ""
         self._every_n_steps = every_n_steps
-        self._calls = []
+        # Of each call, of which a long training makes millions; the others are sums.
+        self._step_seconds, self._steps = array.array("d"), array.array("q")
+        self._warmups: list[int] = []  # the places of the calls that count as warm-up
+        self._measured = self._warmup = self._unwritten = _Sum()
         self._earlier_sessions: list[dict[str, Any]] | None = None
         self._ended = _Whole(0.0, dict.fromkeys(time_spent.seconds(), 0.0))
         self._begun: _Whole | None = None
@@ -58,7 +62,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     @property
     def times(self) -> list[float]:
         """The duration of each step in seconds, including warm-up."""
-        return _step_times(self._calls)
+        return np.repeat(self._step_seconds, self._steps).tolist()
 
     def begin(self) -> None:
         if self._begun is not None:  # the previous training failed and never reached end()
@@ -69,7 +73,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         self._global_step = v1.train.get_global_step()
         self._writer = event_writer(self._output_dir) if self._output_dir else None
-        self._unwritten = []
+        self._unwritten = _Sum()
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._is_first = True
@@ -82,7 +86,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     def next_look(self, global_step: int) -> float:
         if not self._writer:
             return math.inf
-        return global_step + self._every_n_steps - sum(call.steps for call in self._unwritten)
+        return global_step + self._every_n_steps - self._unwritten.steps
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         self._start, self._spent = time.perf_counter(), time_spent.total()
@@ -92,21 +96,26 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._seen = _now()
         seconds = self._seen.seconds - self._start - (time_spent.total() - self._spent)
         values = run_values.results
-        call = _Call(
-            steps=int(values.get(step_outputs.STEPS, 1)),  # the graph of a model_fn runs one step a call
-            seconds=seconds,
-            examples=values.get(step_outputs.EXAMPLES, math.nan),
-            input_seconds=values.get(step_outputs.INPUT_SECONDS, math.nan),
-            is_warmup=self._is_first,
+        call = _Sum(
+            int(values.get(step_outputs.STEPS, 1)),  # the graph of a model_fn runs one step a call
+            seconds,
+            values.get(step_outputs.EXAMPLES, math.nan),
+            values.get(step_outputs.INPUT_SECONDS, math.nan),
         )
-        self._is_first = False
-        self._calls.append(call)
-        if self._writer and not call.is_warmup:
-            self._unwritten.append(call)
-            if sum(call.steps for call in self._unwritten) >= self._every_n_steps:
+        self._step_seconds.append(seconds / call.steps)
+        self._steps.append(call.steps)
+        if self._is_first:
+            self._is_first = False
+            self._warmups.append(len(self._steps) - 1)
+            self._warmup = self._warmup.plus(call)
+            return
+        self._measured = self._measured.plus(call)
+        if self._writer:
+            self._unwritten = self._unwritten.plus(call)
+            if self._unwritten.steps >= self._every_n_steps:
                 self._last_step = int(run_context.session.run(self._global_step))
                 self._writer.add_summary(_scalars(self._unwritten), self._last_step)
-                self._unwritten = []
+                self._unwritten = _Sum()
                 if time.perf_counter() - self._written_at > _FILE_SECS:
                     self._write_file()
 
@@ -129,16 +138,15 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
           `warmup_seconds`, `checkpoint_seconds`, `evaluation_seconds` (including exporters) and `other_seconds`
           (starting sessions, later hooks, and everything else between steps).
         """
-        measured = _total(call for call in self._calls if not call.is_warmup)
-        warmup = _total(call for call in self._calls if call.is_warmup)
-        times = _step_times(call for call in self._calls if not call.is_warmup)
+        measured, warmup = self._measured, self._warmup
+        p50, p95 = self._percentiles(0.50, 0.95)
         whole, spent = self._whole()
         return {
             "steps": measured.steps,
             "seconds": measured.seconds,
             "mean_seconds": _ratio(measured.seconds, measured.steps),
-            "p50_seconds": float(np.percentile(times, 50)) if times else None,
-            "p95_seconds": float(np.percentile(times, 95)) if times else None,
+            "p50_seconds": p50,
+            "p95_seconds": p95,
             "steps_per_second": _ratio(measured.steps, measured.seconds),
             "examples_per_second": _ratio(measured.examples, measured.seconds),
             "input_wait_share": _ratio(measured.input_seconds, measured.seconds),
@@ -150,6 +158,17 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             "evaluation_seconds": spent[time_spent.EVALUATION],
             "other_seconds": whole - measured.seconds - warmup.seconds - sum(spent.values()),
         }
+
+    def _percentiles(self, *shares: float) -> list[float] | list[None]:
+        """Returns those of the time of a step, without warm-up, as np.percentile does, but without a list of steps."""
+        if not self._measured.steps:
+            return [None for _ in shares]
+        seconds, steps = (np.delete(column, self._warmups) for column in (self._step_seconds, self._steps))
+        order = np.argsort(seconds)
+        ends = np.cumsum(steps[order])  # of the ranks of each call's steps
+        ranks = np.array(shares) * (self._measured.steps - 1)
+        below, above = (seconds[order[np.searchsorted(ends, whole(ranks), "right")]] for whole in (np.floor, np.ceil))
+        return (below + (ranks % 1) * (above - below)).tolist()
 
     def _whole(self, until: _Whole | None = None) -> _Whole:
         """Returns the time of all sessions, counting the current one up to `until`, or else up to now."""
@@ -178,14 +197,16 @@ def _now() -> _Whole:
     return _Whole(time.perf_counter(), time_spent.seconds())
 
 
-class _Call(NamedTuple):
+class _Sum(NamedTuple):
     """The measurements of one session.run, or their sums."""
 
-    steps: int
-    seconds: float
-    examples: float
-    input_seconds: float
-    is_warmup: bool = False
+    steps: int = 0
+    seconds: float = 0.0
+    examples: float = 0
+    input_seconds: float = 0.0
+
+    def plus(self, other: _Sum) -> _Sum:
+        return _Sum(*map(operator.add, self, other))
 
 
 def _sessions_in(path: str) -> list[dict[str, Any]]:
@@ -204,23 +225,13 @@ def _sessions_in(path: str) -> list[dict[str, Any]]:
     return sessions
 
 
-def _scalars(calls: Iterable[_Call]) -> tf.compat.v1.Summary:
-    window = _total(calls)
+def _scalars(window: _Sum) -> tf.compat.v1.Summary:
     scalars = {
         "examples/sec": _ratio(window.examples, window.seconds),
         "input_wait_share": _ratio(window.input_seconds, window.seconds),
     }
     values = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if value is not None]
     return v1.Summary(value=values)
-
-
-def _total(calls: Iterable[_Call]) -> _Call:
-    calls = list(calls)
-    return _Call(*(sum(getattr(call, field) for call in calls) for field in _Call._fields[:4]))
-
-
-def _step_times(calls: Iterable[_Call]) -> list[float]:
-    return [call.seconds / call.steps for call in calls for _ in range(call.steps)]
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -71,6 +71,15 @@ def test_warm_up_is_the_first_call_of_a_session():
     assert summary["mean_seconds"] == pytest.approx(summary["seconds"] / 6)
 
 
+def test_percentiles_are_those_of_the_steps_however_many_there_are():
+    hook = run(et.TimingHook(), [call(steps=steps) for steps in (3, 1, 7, 2, 2, 5, 1)])
+    summary, times = hook.summary(), hook.times[3:]
+    for share in (50, 95):
+        assert summary[f"p{share}_seconds"] == pytest.approx(np.percentile(times, share), rel=1e-9)
+    run(hook, [call(), call(steps=10**12)])  # of which no list has room in memory
+    assert hook.summary()["steps"] == 10**12 + 18
+
+
 def test_a_second_session_warms_up_again():
     hook = run(et.TimingHook(), [call(), call()])
     run(hook, [call(), call()])
