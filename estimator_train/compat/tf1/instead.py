@@ -120,7 +120,7 @@ _REPLACED = {
     "tf.invert_permutation": "framework.invert_permutation",
     "tf.py_func": "framework.py_func",
     "tf.add_n": "framework.reduce_sum_n",
-    "tf.cond": "framework.smart_cond",
+    "tf.contrib.layers.utils.smart_cond": "framework.smart_cond",
     "tf.ensure_shape": "framework.with_shape",
     "tf.nn.embedding_lookup and tf.reduce_mean": "layers.bow_encoder",
     "tf.feature_column.linear_model": (
@@ -163,7 +163,6 @@ _REPLACED = {
     "tf.estimator.inputs.numpy_input_fn": "learn.numpy_input_fn",
     "tf.contrib.estimator.poisson_regression_head": "learn.poisson_regression_head",
     "tf.contrib.estimator.regression_head": "learn.regression_head",
-    "tf.lookup.StaticVocabularyTable": "lookup.IdTableWithHashBuckets",
     "tf.lookup.experimental.DenseHashTable": "lookup.MutableDenseHashTable",
     "tf.contrib.lookup.index_table_from_file": "lookup.string_to_index_table_from_file",
     "tf.contrib.lookup.index_table_from_tensor": "lookup.string_to_index_table_from_tensor",
