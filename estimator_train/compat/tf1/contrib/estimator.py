@@ -14,7 +14,6 @@ from estimator_train.estimator_v1 import Estimator
 from estimator_train.experimental import *  # noqa: F403
 from estimator_train.export import PredictOutput
 from estimator_train.extenders import add_metrics as add_metrics
-from estimator_train.heads import MultiHead
 
 _v1 = tf.compat.v1
 _MEAN = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE
@@ -25,9 +24,32 @@ DNNLinearCombinedEstimator = canned.DNNLinearCombinedEstimator
 LinearEstimator = canned.LinearEstimator
 
 
+def _running_update_ops(kind):
+    """Returns a subclass of a `Head` that runs the ops of UPDATE_OPS in each step, as heads of TensorFlow 1 did."""
+
+    def create_estimator_spec(
+        self,
+        features,
+        mode,
+        logits,
+        labels=None,
+        optimizer=None,
+        train_op_fn=None,
+        regularization_losses=None,
+        update_ops=None,
+    ):
+        update_ops = _v1.get_collection(_v1.GraphKeys.UPDATE_OPS)
+        training = optimizer, None, train_op_fn, update_ops, regularization_losses
+        return kind.create_estimator_spec(self, features, mode, logits, labels, *training)
+
+    return type(kind.__name__, (kind,), {"create_estimator_spec": create_estimator_spec})
+
+
 # Heads. loss_reduction is one of tf.losses.Reduction, by default the mean over the batch.
-logistic_regression_head = heads.LogisticRegressionHead
-multi_label_head = heads.MultiLabelHead
+logistic_regression_head = _running_update_ops(heads.LogisticRegressionHead)
+multi_label_head = _running_update_ops(heads.MultiLabelHead)
+_MultiHead = _running_update_ops(heads.MultiHead)
+_PoissonRegressionHead = _running_update_ops(heads.PoissonRegressionHead)
 
 
 def binary_classification_head(
@@ -46,13 +68,13 @@ def multi_class_head(
 
 def multi_head(heads, head_weights=None):
     """Returns a head that combines several named heads of this module."""
-    return MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
+    return _MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
 
 
 def poisson_regression_head(
     weight_column=None, label_dimension=1, loss_reduction=_MEAN, compute_full_loss=True, name=None
 ):
-    return heads.PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
+    return _PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
 
 
 def regression_head(

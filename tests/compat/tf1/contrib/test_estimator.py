@@ -63,11 +63,17 @@ def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
         lambda: estimator.multi_head([estimator.regression_head(name="a"), estimator.multi_class_head(3, name="b")]),
     ],
 )
-def test_heads_give_a_loss(head, run):
+def test_heads_give_a_loss_and_run_update_ops(head, run):
+    """Else batch normalization would predict with the statistics that it starts with."""
     head = head()
+    moving = v1.get_variable("moving", initializer=0.0, use_resource=True)
+    v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, moving.assign_add(1.0))
     labels = tf.constant([[1]] * 2)
     labels = tf.constant([[1, 0]] * 2) if head.logits_dimension == 2 else labels
     labels = {"a": tf.constant([[1.0]] * 2), "b": labels} if head.logits_dimension == 4 else labels
     logits = tf.fill([2, head.logits_dimension], 2.0)
     spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=tf.identity)
-    assert run(spec.loss) > 0
+    with tf.control_dependencies([spec.train_op]):
+        moved = moving.read_value()
+    loss, moved = run([spec.loss, moved])
+    assert loss > 0 and moved == 1
