@@ -19,7 +19,7 @@ _REPLACED = {
     "tf.summary": "deprecated",
     "tf.distributions, or the tensorflow-probability package": "distributions",
     "scikit-learn": "factorization nearest_neighbor learn.KMeansClustering learn.SVM",
-    "tf.feature_column": "feature_column",
+    "tf.feature_column, and tf.keras.experimental.SequenceFeatures for sequence_input_layer": "feature_column",
     "tf.import_graph_def with input_map": "graph_editor",
     "tf.train.ProfilerHook": "hooks",
     "tf.contrib.training.HParams": "hparam",
@@ -201,6 +201,9 @@ _REPLACED = {
     "tf.train.CheckpointSaverHook": "tpu.AsyncCheckpointSaverHook",
     "tf.contrib.data.bucket_by_sequence_length": "training.bucket training.bucket_by_sequence_length",
     "tf.data.Dataset.from_generator": "training.python_input",
+    "the default ps_strategy of tf.train.replica_device_setter": (
+        "training.GreedyLoadBalancingStrategy training.RandomStrategy training.byte_size_load_fn"
+    ),
     "tf.contrib.data.rejection_resample": (
         "training.rejection_sample training.resample_at_rate training.stratified_sample training.weighted_resample"
     ),

@@ -27,20 +27,9 @@ LinearEstimator = canned.LinearEstimator
 def _running_update_ops(kind):
     """Returns a subclass of a `Head` that runs the ops of UPDATE_OPS in each step, as heads of TensorFlow 1 did."""
 
-    def create_estimator_spec(
-        self,
-        features,
-        mode,
-        logits,
-        labels=None,
-        optimizer=None,
-        train_op_fn=None,
-        regularization_losses=None,
-        update_ops=None,
-    ):
-        update_ops = _v1.get_collection(_v1.GraphKeys.UPDATE_OPS)
-        training = optimizer, None, train_op_fn, update_ops, regularization_losses
-        return kind.create_estimator_spec(self, features, mode, logits, labels, *training)
+    def create_estimator_spec(self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, **others):
+        others["update_ops"] = _v1.get_collection(_v1.GraphKeys.UPDATE_OPS)
+        return kind.create_estimator_spec(self, features, mode, logits, labels, optimizer, None, train_op_fn, **others)
 
     return type(kind.__name__, (kind,), {"create_estimator_spec": create_estimator_spec})
 
