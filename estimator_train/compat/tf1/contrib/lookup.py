@@ -32,10 +32,8 @@ class HashTable(_lookup_ops.HashTable):
 class MutableHashTable(_lookup.experimental.MutableHashTable):
     """A table that ops fill, with TF 1's signature; `shared_name` is ignored."""
 
-    def __init__(
-        self, key_dtype, value_dtype, default_value, shared_name=None, name="MutableHashTable", checkpoint=True
-    ):
-        super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
+    def __init__(self, key_dtype, value_dtype, default_value, shared_name=None, **options):
+        super().__init__(key_dtype, value_dtype, default_value, **options)
 
 
 def index_table_from_tensor(

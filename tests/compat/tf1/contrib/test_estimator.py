@@ -46,7 +46,7 @@ def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
     with pytest.raises(ValueError, match="Got unexpected keys in input_dict: {'y'}"):
         predict({"y": 1})
     path = made.export_savedmodel(str(tmp_path / "export"), receiver_fn)
-    with pytest.raises(ValueError, match="has no signature 'no'; it has"):
+    with pytest.raises(ValueError, match="No SignatureDef with key 'no'; there are"):
         predictor.from_saved_model(path, "no")
     with pytest.raises(ValueError, match="give one of signature_def_key"):
         predictor.from_saved_model(path, "predict", input_names={"x": "x:0"})
