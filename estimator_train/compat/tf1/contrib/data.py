@@ -48,18 +48,11 @@ def batch_and_drop_remainder(batch_size):
 
 
 def read_batch_features(
-    file_pattern,
-    batch_size,
-    features,
-    reader=None,
-    reader_args=None,
-    randomize_input=True,
-    num_epochs=None,
-    capacity=10000,
+    file_pattern, batch_size, features, reader=None, reader_args=None, randomize_input=True, num_epochs=None, **options
 ):
     """Returns the features of a batch, a dict of tensors; make_batched_features_dataset describes the arguments."""
-    how = reader, None, reader_args, num_epochs, randomize_input, capacity
-    dataset = make_batched_features_dataset(file_pattern, batch_size, features, *how)
+    how = reader, None, reader_args, num_epochs, randomize_input, options.pop("capacity", 10000)
+    dataset = make_batched_features_dataset(file_pattern, batch_size, features, *how, **options)
     return _data.make_one_shot_iterator(dataset).get_next()
 
 

@@ -14,6 +14,7 @@ from estimator_train.estimator_v1 import Estimator
 from estimator_train.experimental import *  # noqa: F403
 from estimator_train.export import PredictOutput
 from estimator_train.extenders import add_metrics as add_metrics
+from estimator_train.heads import MultiHead
 
 _v1 = tf.compat.v1
 _MEAN = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE
@@ -37,8 +38,6 @@ def _running_update_ops(kind):
 # Heads. loss_reduction is one of tf.losses.Reduction, by default the mean over the batch.
 logistic_regression_head = _running_update_ops(heads.LogisticRegressionHead)
 multi_label_head = _running_update_ops(heads.MultiLabelHead)
-_MultiHead = _running_update_ops(heads.MultiHead)
-_PoissonRegressionHead = _running_update_ops(heads.PoissonRegressionHead)
 
 
 def binary_classification_head(
@@ -57,13 +56,14 @@ def multi_class_head(
 
 def multi_head(heads, head_weights=None):
     """Returns a head that combines several named heads of this module."""
-    return _MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
+    return _running_update_ops(MultiHead)([getattr(head, "_head", head) for head in heads], head_weights)
 
 
 def poisson_regression_head(
     weight_column=None, label_dimension=1, loss_reduction=_MEAN, compute_full_loss=True, name=None
 ):
-    return _PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
+    make = _running_update_ops(heads.PoissonRegressionHead)
+    return make(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
 
 
 def regression_head(

@@ -11,6 +11,7 @@ FastHashSpec = _lookup_ops.FastHashSpec
 HasherSpec = _lookup_ops.HasherSpec
 IdTableWithHashBuckets = _lookup_ops.IdTableWithHashBuckets
 KeyValueTensorInitializer = _lookup.KeyValueTensorInitializer
+MutableHashTable = _lookup.experimental.MutableHashTable
 StrongHashSpec = _lookup_ops.StrongHashSpec
 TextFileIdTableInitializer = _lookup_ops.TextFileIdTableInitializer
 TextFileIndex = _lookup.TextFileIndex
@@ -27,13 +28,6 @@ class HashTable(_lookup_ops.HashTable):
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
         super().__init__(initializer, default_value, name=name)
-
-
-class MutableHashTable(_lookup.experimental.MutableHashTable):
-    """A table that ops fill, with TF 1's signature; `shared_name` is ignored."""
-
-    def __init__(self, key_dtype, value_dtype, default_value, shared_name=None, **options):
-        super().__init__(key_dtype, value_dtype, default_value, **options)
 
 
 def index_table_from_tensor(

@@ -126,12 +126,6 @@ def test_a_table_hashes_other_keys_by_its_hasher(run):
         session.run([table.init for table in (*tables, lookup.index_table_from_tensor(["a"]))])
 
 
-def test_a_mutable_table_has_the_arguments_of_tensorflow_1(run):
-    table = lookup.MutableHashTable(tf.string, tf.int64, -1, shared_name="words", name="words")
-    with tf.control_dependencies([table.insert(["a"], tf.constant([3], tf.int64))]):
-        assert run(table.lookup(tf.constant(["a", "b"]))).tolist() == [3, -1]
-
-
 def test_train_op_clips_multiplies_and_counts():
     weight = v1.get_variable("weight", initializer=[3.0, 4.0])
 
