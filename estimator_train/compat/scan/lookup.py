@@ -155,7 +155,8 @@ class Lookup:
                 return VALUE
             return target
         if module in moved.MODULES and not file_of(module):
-            return next(filter(None, (self.attribute(path, name) for path in moved.MODULES[module].split())), None)
+            places = (self.attribute(path, name) for path in moved.MODULES[module].split())
+            return next((found for found in places if found), None)
         found = self._of_file(module, name)
         restored = moved.NAMES.get(module.removeprefix(f"{INSIDE}."), {})
         if found is None and name in names.places(restored):

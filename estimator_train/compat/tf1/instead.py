@@ -201,9 +201,7 @@ _REPLACED = {
     "tf.train.CheckpointSaverHook": "tpu.AsyncCheckpointSaverHook",
     "tf.contrib.data.bucket_by_sequence_length": "training.bucket training.bucket_by_sequence_length",
     "tf.data.Dataset.from_generator": "training.python_input",
-    "the default ps_strategy of tf.train.replica_device_setter": (
-        "training.GreedyLoadBalancingStrategy training.RandomStrategy training.byte_size_load_fn"
-    ),
+    "tf.train.replica_device_setter without its ps_strategy": "training.GreedyLoadBalancingStrategy",
     "tf.contrib.data.rejection_resample": (
         "training.rejection_sample training.resample_at_rate training.stratified_sample training.weighted_resample"
     ),
