@@ -9,6 +9,7 @@ from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_buil
 from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
 from estimator_train.compat.drop_in import canned_head
 from estimator_train.compat.drop_in.estimator import read_eval_metrics as read_eval_metrics
+from estimator_train.compat.drop_in.export import build_supervised_input_receiver_fn_from_input_fn  # noqa: F401
 from estimator_train.compat.tf1.contrib.opt import _WrappingOptimizer
 from estimator_train.estimator_v1 import Estimator
 from estimator_train.experimental import *  # noqa: F403

@@ -23,7 +23,7 @@ index_to_string_table_from_file = _lookup_ops.index_to_string_table_from_file
 tf.compat.v1.lookup.StaticHashTable.init = _lookup_ops.HashTable.init  # what the functions return had it, too
 
 
-class HashTable(_lookup_ops.HashTable):
+class HashTable(tf.compat.v1.lookup.StaticHashTable):
     """A static hash table with TF 1's signature; `shared_name` is ignored."""
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
