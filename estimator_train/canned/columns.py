@@ -28,9 +28,10 @@ def check_columns(
         columns = [columns]
     by_name = {}
     for column in columns or ():
-        if not isinstance(column, private_tensorflow.feature_column_class()):
+        is_shared = dense and private_tensorflow.is_shared_in_tf1(column)
+        is_dense = is_shared or isinstance(column, private_tensorflow.dense_column_class())
+        if not is_dense and not isinstance(column, private_tensorflow.feature_column_class()):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
-        is_dense = isinstance(column, private_tensorflow.dense_column_class())
         if not is_dense and (dense or not _is_categorical(column)):
             fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "remove it"
             raise ValueError(f"{argument} cannot have a {type(column).__name__}; {fix}: {column!r}")
@@ -44,6 +45,8 @@ def check_columns(
 
 def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Tensor:
     """Returns the dense `columns` of `features`, concatenated to a float32 tensor (batch, elements)."""
+    if any(map(private_tensorflow.is_shared_in_tf1, columns)):
+        return v1.feature_column.input_layer(features, columns)
     cache, state = private_tensorflow.column_cache(features), private_tensorflow.column_state()
     with v1.variable_scope("input_layer"):
         for column in columns:

@@ -47,6 +47,7 @@ NAMES = {
         "framework.tensor": "Tensor",
         "framework.tensor_conversion_registry": "register_tensor_conversion_function",
     },
+    "framework.graph_util": {"framework.convert_to_constants": "convert_variables_to_constants"},
     "ops.array_ops": {"ops.array_ops_stack": "stack unstack"},
     "ops.control_flow_ops": {
         "ops.cond": "cond",
@@ -55,8 +56,10 @@ NAMES = {
         "ops.while_loop": "while_loop",
     },
     "ops.variable_scope": {"ops.variable_v1": "variable=VariableV1"},
+    "pywrap_tensorflow": {"training.py_checkpoint_reader": "NewCheckpointReader"},
     "saved_model.utils_impl": {"saved_model.path_helpers": "get_assets_dir get_variables_dir get_variables_path"},
     "util.nest": {"util.nest": "is_sequence=is_nested"},
+    "util.tf_export": {"util.tf_export": "estimator_export=tf_export"},
 }
 
 

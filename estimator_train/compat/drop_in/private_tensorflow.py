@@ -28,6 +28,13 @@ def lookup_ops() -> ModuleType:
     return lookup_ops
 
 
+def nest() -> ModuleType:
+    """Returns the module of `tf.nest`, with the names that only TensorFlow 1 made public."""
+    from tensorflow.python.util import nest
+
+    return nest
+
+
 def unwrapped_compat_module(version: str) -> ModuleType:
     """Returns the module "v1" or "v2" in `tensorflow._api`, which `tf.compat.v1` or `tf.compat.v2` wraps."""
     return importlib.import_module(f"tensorflow._api.v2.compat.{version}")

@@ -154,9 +154,9 @@ class Lookup:
             if target and ":" in target:
                 return VALUE
             return target
-        for path in moved.MODULES.get(module, "").split():
-            if found := self.attribute(path, name):
-                return found
+        if module in moved.MODULES and not file_of(module):
+            places = (self.attribute(path, name) for path in moved.MODULES[module].split())
+            return next((found for found in places if found), None)
         found = self._of_file(module, name)
         restored = moved.NAMES.get(module.removeprefix(f"{INSIDE}."), {})
         if found is None and name in names.places(restored):

@@ -10,7 +10,6 @@ _v1 = tf.compat.v1.feature_column
 
 bucketized_column = _v1.bucketized_column
 create_feature_spec_for_parsing = _v1.make_parse_example_spec
-shared_embedding_columns = _v1.shared_embedding_columns
 
 
 def real_valued_column(column_name, dimension=1, default_value=None, dtype=tf.float32, normalizer=None):
@@ -63,9 +62,25 @@ def crossed_column(
     return _v1.crossed_column(keys, hash_bucket_size, hash_key)
 
 
-def embedding_column(sparse_id_column, *args, **kwargs):
-    """Calls tf.feature_column.embedding_column, whose other arguments have the same names and order."""
-    return _v1.embedding_column(sparse_id_column, *args, **kwargs)
+def embedding_column(sparse_id_column, dimension, combiner="mean", initializer=None, *args, **kwargs):
+    """Calls tf.feature_column.embedding_column, with contrib's initial values."""
+    initializer = initializer or _initializer(sparse_id_column)
+    return _v1.embedding_column(sparse_id_column, dimension, combiner, initializer, *args, **kwargs)
+
+
+def shared_embedding_columns(
+    sparse_id_columns, dimension, combiner="mean", shared_embedding_name=None, initializer=None, *args, **kwargs
+):
+    """Calls tf.feature_column.shared_embedding_columns, with contrib's initial values."""
+    initializer = initializer or _initializer(sparse_id_columns[0])
+    return _v1.shared_embedding_columns(
+        sparse_id_columns, dimension, combiner, initializer, shared_embedding_name, *args, **kwargs
+    )
+
+
+def _initializer(column):
+    """Returns contrib's initializer of an embedding, whose values depend on the ids, not on the dimension."""
+    return tf.compat.v1.truncated_normal_initializer(stddev=column.num_buckets**-0.5)
 
 
 def input_from_feature_columns(

@@ -94,7 +94,7 @@ class HParams:
         name = match["name"]
         kind, is_list = self._types[name]
         if match["list"] is not None:
-            return [_parse(name, kind, part) for part in match["list"].split(",") if part.strip()]
+            return [_parse(name, kind, part) for part in re.split("[ ,]", match["list"]) if part]
         value = _parse(name, kind, match["value"])
         if is_list:
             return [value]

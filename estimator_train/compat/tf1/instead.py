@@ -19,7 +19,7 @@ _REPLACED = {
     "tf.summary": "deprecated",
     "tf.distributions, or the tensorflow-probability package": "distributions",
     "scikit-learn": "factorization nearest_neighbor learn.KMeansClustering learn.SVM",
-    "tf.feature_column": "feature_column",
+    "tf.feature_column, and tf.keras.experimental.SequenceFeatures for sequence_input_layer": "feature_column",
     "tf.import_graph_def with input_map": "graph_editor",
     "tf.train.ProfilerHook": "hooks",
     "tf.contrib.training.HParams": "hparam",
@@ -120,7 +120,7 @@ _REPLACED = {
     "tf.invert_permutation": "framework.invert_permutation",
     "tf.py_func": "framework.py_func",
     "tf.add_n": "framework.reduce_sum_n",
-    "tf.cond": "framework.smart_cond",
+    "tf.contrib.layers.utils.smart_cond": "framework.smart_cond",
     "tf.ensure_shape": "framework.with_shape",
     "tf.nn.embedding_lookup and tf.reduce_mean": "layers.bow_encoder",
     "tf.feature_column.linear_model": (
@@ -163,7 +163,6 @@ _REPLACED = {
     "tf.estimator.inputs.numpy_input_fn": "learn.numpy_input_fn",
     "tf.contrib.estimator.poisson_regression_head": "learn.poisson_regression_head",
     "tf.contrib.estimator.regression_head": "learn.regression_head",
-    "tf.lookup.StaticVocabularyTable": "lookup.IdTableWithHashBuckets",
     "tf.lookup.experimental.DenseHashTable": "lookup.MutableDenseHashTable",
     "tf.contrib.lookup.index_table_from_file": "lookup.string_to_index_table_from_file",
     "tf.contrib.lookup.index_table_from_tensor": "lookup.string_to_index_table_from_tensor",
@@ -202,6 +201,7 @@ _REPLACED = {
     "tf.train.CheckpointSaverHook": "tpu.AsyncCheckpointSaverHook",
     "tf.contrib.data.bucket_by_sequence_length": "training.bucket training.bucket_by_sequence_length",
     "tf.data.Dataset.from_generator": "training.python_input",
+    "tf.train.replica_device_setter without its ps_strategy": "training.GreedyLoadBalancingStrategy",
     "tf.contrib.data.rejection_resample": (
         "training.rejection_sample training.resample_at_rate training.stratified_sample training.weighted_resample"
     ),

@@ -34,6 +34,8 @@ def _merged(name, v1, v2):
             sys.modules.setdefault(below.__name__, below)
         elif not part.startswith("__"):
             setattr(module, part, ours)
+            if _are_modules(ours) and part not in UNMERGED:
+                sys.modules.setdefault(f"{name}.{part}", ours)  # an import would load its file a second time
     return module
 
 

@@ -17,10 +17,9 @@ def name_of_tf1(error: BaseException) -> str | None:
         return _attribute(error.obj, error.name)
     if not isinstance(error, ImportError) or error.name is None:
         return None
-    if error.name.startswith("tensorflow.contrib"):
-        return error.name.replace("tensorflow", "tf", 1)
+    module, _, last = error.name.rpartition(".")
     imported = re.match(r"cannot import name '(\w+)'", str(error))
-    return _name(error.name, imported[1]) if imported else None
+    return _name(error.name, imported[1]) if imported else _name(module, last)
 
 
 def _attribute(owner, name):

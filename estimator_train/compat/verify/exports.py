@@ -19,11 +19,14 @@ _LISTS = {tf.float32: "float_list", tf.int64: "int64_list", tf.string: "bytes_li
 def predictions(export: Path) -> tuple[dict[str, np.ndarray], list[str]]:
     """Returns what a SavedModel's signatures give for the same inputs each time, arrays by "signature: output".
 
-    Also returns a line for each signature that refuses the inputs.
+    Also returns a line for each signature that refuses the inputs, or one if there is no model to serve.
     """
     outputs, refusals = {}, []
     with tf.Graph().as_default() as graph, v1.Session() as session:
-        signatures = v1.saved_model.load(session, [v1.saved_model.SERVING], str(export)).signature_def
+        try:
+            signatures = v1.saved_model.load(session, [v1.saved_model.SERVING], str(export)).signature_def
+        except (OSError, RuntimeError) as error:  # such as one for training alone
+            return {}, [str(error).splitlines()[0]]
         for name, signature in sorted(signatures.items()):
             if not signature.inputs:  # it initializes variables
                 continue

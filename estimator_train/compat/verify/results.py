@@ -51,13 +51,13 @@ class Name(NamedTuple):
 def results_of(run: Run) -> tuple[dict[Name, Any], Counter[str]]:
     """Returns the results by name, in the order of their steps, and how many of which kind cannot be compared."""
     left_out: Counter[str] = Counter()
-    found = [*_checkpoints(run), *_events(run, left_out), *_exports(run, left_out), *_printed(run, left_out)]
+    found = [*_checkpoints(run, left_out), *_events(run, left_out), *_exports(run, left_out), *_printed(run, left_out)]
     found.append((Name("exit", "code", "of the script"), run.code))
     found.sort(key=lambda item: math.inf if item[0].step is None else item[0].step)
     return dict(found), left_out
 
 
-def _checkpoints(run: Run) -> _Results:
+def _checkpoints(run: Run, left_out: Counter[str]) -> _Results:
     """Yields the variables in checkpoints, by their names in graphs where a checkpoint of objects has these, too."""
     for index in sorted(run.directory.rglob("*.index")):
         if (index.parent.parent / "saved_model.pb").exists():
@@ -66,7 +66,11 @@ def _checkpoints(run: Run) -> _Results:
         if prefix.endswith("/keras/keras_model.ckpt"):
             continue  # of tf.estimator, for the initial values of a Keras model
         place, step = _place_and_step(os.path.relpath(prefix, run.directory))
-        reader = tf.train.load_checkpoint(prefix)
+        try:
+            reader = tf.train.load_checkpoint(prefix)
+        except tf.errors.OpError as error:  # of another program's file, too
+            left_out[f"{os.path.relpath(index, run.directory)}: {error.message}"] += 1
+            continue
         names = variable_names(reader)
         for key, dtype in sorted(reader.get_variable_to_dtype_map().items()):
             if dtype != tf.string and key not in _STATE:

@@ -148,6 +148,8 @@ from tensorflow import estimator, io
 from tensorflow.estimator import Estimator
 from tensorflow.keras.optimizers import SGD
 import tensorflow.keras.layers
+from tensorflow.app import flags  # a second module of tf.app would have none
+assert flags is tf.app.flags
 import tensorflow.compat.v1 as v1
 import tensorflow.compat.v2 as v2
 assert Estimator is estimator.Estimator is v1.estimator.Estimator and SGD is tf.keras.optimizers.SGD and io is tf.io

@@ -29,6 +29,12 @@ IMPORTS = [
     ("from tensorflow.python.ops import control_flow_ops; found = control_flow_ops.cond",
      "tensorflow.python.ops.cond.cond"),
     ("from tensorflow.python.util import nest; found = nest.is_sequence", "tensorflow.python.util.nest.is_nested"),
+    ("from tensorflow.python import pywrap_tensorflow; found = pywrap_tensorflow.NewCheckpointReader",
+     "tensorflow.python.training.py_checkpoint_reader.NewCheckpointReader"),
+    ("from tensorflow.python.framework import graph_util; found = graph_util.convert_variables_to_constants",
+     "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants"),
+    ("from tensorflow.python.util.tf_export import estimator_export as found",
+     "tensorflow.python.util.tf_export.tf_export"),
     ("from tensorflow.python.layers import normalization; found = normalization.BatchNormalization",
      "tensorflow.compat.v1.layers.BatchNormalization"),
 ]  # fmt: skip

@@ -46,6 +46,11 @@ def test_the_initializers_of_tables_from_text_files(tmp_path):
     assert tf.lookup.StaticHashTable(strings, "?").lookup(tf.constant(0, tf.int64)).numpy() == b"a"
 
 
+def test_the_functions_of_nested_structures():
+    """`from tensorflow.contrib.framework import nest` would lack what tf.nest does not export."""
+    assert private_tensorflow.nest().flatten_up_to([0, 0], [1, [2]]) == [1, [2]]
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_the_modules_that_tf_compat_wraps(version):
     """`import tensorflow._api.v2.compat.v1 as tf`, which editors write, would have no tf.estimator after install()."""

@@ -40,6 +40,11 @@ def test_names_are_found_that_can_be_imported(mode, tmp_path):
         (Reference("tensorflow", attributes=("python", "ops")), (False, "python"), (False, "python")),
         (Reference("tensorflow.python", "ops"), (True, "python.ops"), (True, "python.ops")),
         (Reference("tensorflow.losses", "huber_loss"), (False, "losses"), (True, "losses.huber_loss")),
+        (
+            Reference("tensorflow.python.training.training_ops", "apply_adams"),
+            (False, "python.training.training_ops.apply_adams"),
+            (False, "python.training.training_ops.apply_adams"),
+        ),
         (Reference("tensorflow.estimator.inputs"), (False, "estimator.inputs"), (True, "estimator.inputs")),
         (
             Reference("tensorflow", attributes=("keras", "utils", "set_random_seed")),

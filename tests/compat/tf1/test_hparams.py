@@ -24,6 +24,7 @@ def test_texts_set_values_of_the_settings_types(hparams):
     }
     hparams.parse("layers[1]=5,fast=0,layers[0]=4")
     assert hparams.layers == [4, 5, 9] and hparams.fast is False
+    assert hparams.parse("layers=[1 2]").layers == [1, 2]
     assert hparams.parse("layers=3").layers == [3] and hparams.parse("").layers == [3]
 
 

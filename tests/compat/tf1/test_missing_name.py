@@ -19,6 +19,8 @@ from estimator_train.compat.tf1.missing_name import name_of_tf1
         ("from tensorflow import placeholder", "tf.placeholder"),
         ("from tensorflow.contrib import slim", "tf.contrib"),
         ("import tensorflow.contrib.slim as slim", "tf.contrib"),
+        ("import tensorflow.logging as log", "tf.logging"),
+        ("from tensorflow.python_io import TFRecordWriter", "tf.python_io"),
         ("tf.train.AdamOptimiser", None),
         ("tf.compat.v1.train.Adam", None),
         ("tf.constant(1).placeholder", None),

@@ -86,3 +86,13 @@ def images():
 def test_a_signature_that_refuses_made_up_inputs_is_named_with_the_reason(export):
     outputs, (refusal,) = predictions(export(images))
     assert outputs == {} and refusal.startswith("serving_default: ") and "\n" not in refusal
+
+
+def test_an_export_without_a_model_to_serve_is_named(tmp_path):
+    with tf.Graph().as_default(), v1.Session() as session:
+        session.run(v1.get_variable("weight", [1]).initializer)
+        builder = v1.saved_model.Builder(str(tmp_path / "export"))
+        builder.add_meta_graph_and_variables(session, ["train"])
+        builder.save()
+    outputs, (refusal,) = predictions(tmp_path / "export")
+    assert outputs == {} and "tags 'serve' could not be found" in refusal

@@ -45,6 +45,14 @@ def test_checkpoints_anywhere_below_are_found_by_variable_and_step(results, tmp_
     assert not left_out
 
 
+def test_a_file_that_is_no_checkpoint_is_named_as_not_compared(results, tmp_path):
+    (tmp_path / "words.index").write_text("a b")
+    found, left_out = results()
+    assert list(found) == [Name("exit", "code", "of the script")]
+    (line,) = left_out
+    assert line.startswith("words.index: ") and "too short" in line
+
+
 def test_variables_of_objects_have_their_names_in_graphs(results, tmp_path):
     with tf.Graph().as_default(), v1.Session() as session:
         layer = keras.layers.Dense(1, name="dense", kernel_initializer="ones")

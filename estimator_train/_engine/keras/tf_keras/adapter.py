@@ -41,7 +41,8 @@ class TfKerasAdapter(Adapter):
             return model
         weights = graph_mode.initial_weights(model, seed)
         copy: Any = self.clone(model)
-        copy.set_weights(weights)
+        if weights:
+            copy.set_weights(weights)
         return copy
 
     def without_loss_scale(self, optimizer: Any) -> Optimizer:

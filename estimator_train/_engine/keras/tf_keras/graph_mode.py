@@ -29,8 +29,10 @@ def initial_weights(model: keras.Model, seed: int | None) -> list[np.ndarray]:
     """Returns the weights that the Estimator starts from for `model`.
 
     They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
-    in tf.estimator, in a separate graph with the seed `seed`.
+    in tf.estimator, in a separate graph with the seed `seed`. There are none while the model has no input shape.
     """
+    if (isinstance(model, keras.Sequential) and not model.built) or not model.weights:
+        return []
     if any(map(private_tf_keras.is_initialized_by_keras, model.weights)):
         graph = graph_of(model)
         assert graph is not None  # only variables of a graph are initialized by a session

@@ -16,21 +16,10 @@ UnionClusterResolver = _resolvers.UnionResolver
 class TPUClusterResolver(tf.compat.v1.distribute.cluster_resolver.SimpleClusterResolver):
     """Connects to no TPU: its cluster is empty, and its master is this process, as TPUEstimator(use_tpu=False) needs.
 
-    Scripts make one whether or not they use a TPU. All arguments are ignored.
+    Scripts make one whether or not they use a TPU. All arguments, such as the TPU's name and zone, are ignored.
     """
 
-    def __init__(
-        self,
-        tpu=None,
-        zone=None,
-        project=None,
-        job_name="worker",
-        coordinator_name=None,
-        coordinator_address=None,
-        credentials="default",
-        service=None,
-        discovery_url=None,
-    ):
+    def __init__(self, *arguments, **options):
         super().__init__(tf.train.ClusterSpec({}))
 
     def get_master(self):

@@ -35,7 +35,6 @@ map_and_batch = _experimental.map_and_batch
 parallel_interleave = _experimental.parallel_interleave
 parse_example_dataset = _experimental.parse_example_dataset
 prefetch_to_device = _experimental.prefetch_to_device
-read_batch_features = _experimental.make_batched_features_dataset
 rejection_resample = _experimental.rejection_resample
 sample_from_datasets = _experimental.sample_from_datasets
 scan = _experimental.scan
@@ -46,6 +45,15 @@ unique = _experimental.unique
 
 def batch_and_drop_remainder(batch_size):
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
+
+
+def read_batch_features(
+    file_pattern, batch_size, features, reader=None, reader_args=None, randomize_input=True, num_epochs=None, **options
+):
+    """Returns the features of a batch, a dict of tensors; make_batched_features_dataset describes the arguments."""
+    how = reader, None, reader_args, num_epochs, randomize_input, options.pop("capacity", 10000)
+    dataset = make_batched_features_dataset(file_pattern, batch_size, features, *how, **options)
+    return _data.make_one_shot_iterator(dataset).get_next()
 
 
 def sloppy_interleave(map_func, cycle_length, block_length=1):

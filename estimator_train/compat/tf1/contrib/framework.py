@@ -24,7 +24,7 @@ is_tensor = tf.is_tensor
 list_variables = tf.train.list_variables
 load_checkpoint = tf.train.load_checkpoint
 load_variable = tf.train.load_variable
-nest = tf.nest
+nest = _private_tensorflow.nest()
 sort = tf.sort
 
 

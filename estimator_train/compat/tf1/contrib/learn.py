@@ -3,11 +3,22 @@
 from estimator_train.compat.tf1.learn import experiment as experiment
 from estimator_train.compat.tf1.learn import learn_runner as learn_runner
 from estimator_train.compat.tf1.learn import utils as utils
-from estimator_train.run_config import RunConfig as RunConfig
+from estimator_train.run_config import RunConfig as _RunConfig
 from estimator_train.run_config import TaskType as TaskType
 
 Experiment = experiment.Experiment
 make_export_strategy = utils.saved_model_export_utils.make_export_strategy
+
+
+class RunConfig(_RunConfig):
+    """The RunConfig of tf.estimator; ignores, as that did in 1.15, what only contrib's own Estimators use."""
+
+    def __init__(
+        self, master="", num_cores=0, log_device_placement=False, gpu_memory_fraction=1, evaluation_master="", **options
+    ):
+        super().__init__(**options)
+        self._master = master or self._master
+        self._evaluation_master = evaluation_master or self._evaluation_master
 
 
 class ModeKeys:

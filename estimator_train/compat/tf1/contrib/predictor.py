@@ -4,6 +4,8 @@ import tempfile
 
 import tensorflow as tf
 
+from estimator_train.compat.tf1.contrib.saved_model import get_signature_def_by_key as _signature
+
 _v1 = tf.compat.v1
 _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -46,7 +48,7 @@ def from_saved_model(
         tags = tags.split(",") if isinstance(tags, str) else tags or [tf.saved_model.SERVING]
         meta_graph = _v1.saved_model.load(session, tags, export_dir)
     if not input_names:
-        signature = signature_def or _signature(meta_graph, signature_def_key or _DEFAULT, export_dir)
+        signature = signature_def or _signature(meta_graph, signature_def_key or _DEFAULT)
         input_names, output_names = signature.inputs, signature.outputs
     return Predictor(graph, session, _tensors(graph, input_names), _tensors(graph, output_names))
 
@@ -62,9 +64,3 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
 def _tensors(graph, names):
     """Returns the tensors of a dict of names or of a signature's TensorInfos."""
     return {key: graph.get_tensor_by_name(getattr(name, "name", name)) for key, name in names.items()}
-
-
-def _signature(meta_graph, key, export_dir):
-    if key not in meta_graph.signature_def:
-        raise ValueError(f"{export_dir} has no signature {key!r}; it has {sorted(meta_graph.signature_def)}")
-    return meta_graph.signature_def[key]

@@ -44,6 +44,25 @@ def test_weights_that_were_never_set_are_drawn_by_the_seed_of_the_config(data, b
     assert loss("a", 3) == loss("b", 3) != loss("c", 4)
 
 
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+@pytest.mark.parametrize("make", [Subclassed, lambda: keras.Sequential([keras.layers.Dense(1)])])
+def test_a_model_without_an_input_shape_gets_its_weights_from_the_data(make, batches, tmp_path):
+    """The optimizer's steps are a variable of the graph, in which the model has none."""
+    model = make()
+    model.compile(v1.train.GradientDescentOptimizer(0.1), "mse")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    x = np.ones([4, 2], "float32")
+    assert estimator.train(batches((x, x[:, :1]), 2)).evaluate(batches((x, x[:, :1]), 2))["global_step"] == 2
+
+
 def test_several_outputs_keep_the_names_of_their_metrics(batches, tmp_path):
     x = np.ones([4, 2], "float32")
     inputs = keras.Input((2,))

@@ -53,6 +53,19 @@ def test_datasets_of_tensorflow_1_3_are_those_of_tf_data(tmp_path):
     assert sorted(elements(data.Dataset.range(3).apply(inner))) == [0, 0, 1, 1, 2, 2]
 
 
+def test_features_of_files_are_read_as_tensors(tmp_path):
+    """Scripts of TensorFlow 1.3 take the labels out of what read_batch_features returns."""
+    path = str(tmp_path / "examples")
+    with tf.io.TFRecordWriter(path) as writer:
+        for label in range(5):
+            feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+            writer.write(tf.train.Example(features=tf.train.Features(feature={"y": feature})).SerializeToString())
+    features = {"y": tf.io.FixedLenFeature([], tf.int64)}
+    batch = data.read_batch_features(path, 3, features, randomize_input=False, num_epochs=1)
+    with v1.Session() as session:
+        assert [session.run(batch["y"]).tolist() for _ in range(2)] == [[0, 1, 2], [3, 4]]
+
+
 def test_losses_take_predictions_first_and_are_collected(run):
     predictions, labels = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 4.0]])
     loss = losses.mean_squared_error(predictions, labels)
@@ -96,12 +109,21 @@ def test_tables_from_tensors_and_files(run, tmp_path):
     assert [each.tolist() for each in found] == [
         [1, -1, -1], [1, 2, 2], [1, 2, 7], [1], [b"c", b"UNK"], [3.5, -1.0], [b"y"], [-1, -1, 0]
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="vocabulary_file=None: pass the path of a file"):
+    with pytest.raises(ValueError, match="`vocabulary_file` must be specified"):
         lookup.index_table_from_file()
-    with pytest.raises(ValueError, match="mapping=None"):
+    with pytest.raises(ValueError, match="`vocabulary_list` must be specified"):
         lookup.index_table_from_tensor(None)
-    with pytest.raises(ValueError, match="hasher_spec='strong'"):
-        lookup.index_table_from_tensor(["a"], hasher_spec="strong")
+
+
+def test_a_table_hashes_other_keys_by_its_hasher(run):
+    words = tf.constant([f"word {number}" for number in range(20)])
+    strong = lookup.StrongHashSpec([5, 7])
+    tables = [lookup.index_table_from_tensor(["a"], 9, hasher_spec=spec) for spec in (lookup.FastHashSpec, strong)]
+    hashed = [tf.strings.to_hash_bucket_fast(words, 9), tf.strings.to_hash_bucket_strong(words, 9, [5, 7])]
+    found = run([[table.lookup(words) for table in tables], hashed])
+    assert np.array_equal(found[0], np.add(found[1], 1))
+    with v1.Session() as session:
+        session.run([table.init for table in (*tables, lookup.index_table_from_tensor(["a"]))])
 
 
 def test_train_op_clips_multiplies_and_counts():

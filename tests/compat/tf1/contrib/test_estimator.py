@@ -19,6 +19,19 @@ def model_fn(features, labels, mode, params):
     return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer)
 
 
+def test_a_multi_label_head_measures_areas_as_tensorflow_1_did():
+    random = np.random.RandomState(0)
+    labels, logits = tf.constant(random.randint(2, size=[40, 3])), tf.constant(random.randn(40, 3), tf.float32)
+    spec = estimator.multi_label_head(3).create_estimator_spec({}, "eval", logits, labels)
+    pairs = [spec.eval_metric_ops["auc_precision_recall"], v1.metrics.auc(labels, tf.sigmoid(logits), curve="PR")]
+    values, updates = zip(*pairs, strict=True)
+    with v1.Session() as session:
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+        session.run(updates)
+        area, expected = session.run(values)
+    assert area == pytest.approx(expected, rel=1e-6)
+
+
 def input_fn():
     features = {"x": [[1.0, 2.0], [3.0, 1.0]], "key": [["a"], ["b"]]}
     return v1.data.Dataset.from_tensors((features, [[1], [0]]))
@@ -46,7 +59,7 @@ def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
     with pytest.raises(ValueError, match="Got unexpected keys in input_dict: {'y'}"):
         predict({"y": 1})
     path = made.export_savedmodel(str(tmp_path / "export"), receiver_fn)
-    with pytest.raises(ValueError, match="has no signature 'no'; it has"):
+    with pytest.raises(ValueError, match="No SignatureDef with key 'no'; there are"):
         predictor.from_saved_model(path, "no")
     with pytest.raises(ValueError, match="give one of signature_def_key"):
         predictor.from_saved_model(path, "predict", input_names={"x": "x:0"})
@@ -63,11 +76,20 @@ def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
         lambda: estimator.multi_head([estimator.regression_head(name="a"), estimator.multi_class_head(3, name="b")]),
     ],
 )
-def test_heads_give_a_loss(head, run):
+def test_heads_give_a_loss_and_run_update_ops(head, run):
+    """Else batch normalization would predict with the statistics that it starts with."""
     head = head()
+    moving = v1.get_variable("moving", initializer=0.0, use_resource=True)
+    v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, moving.assign_add(1.0))
     labels = tf.constant([[1]] * 2)
     labels = tf.constant([[1, 0]] * 2) if head.logits_dimension == 2 else labels
-    labels = {"a": tf.constant([[1.0]] * 2), "b": labels} if head.logits_dimension == 4 else labels
     logits = tf.fill([2, head.logits_dimension], 2.0)
+    if head.logits_dimension == 4:
+        labels = {"a": tf.constant([[1.0]] * 2), "b": labels}
+    else:
+        assert run(head.create_loss({}, "train", logits, labels).training_loss) > 0
     spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=tf.identity)
-    assert run(spec.loss) > 0
+    with tf.control_dependencies([spec.train_op]):
+        moved = moving.read_value()
+    loss, moved = run([spec.loss, moved])
+    assert loss > 0 and moved == 1

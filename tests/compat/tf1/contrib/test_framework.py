@@ -61,6 +61,12 @@ def test_variables_are_found_and_restored(tmp_path):
             framework.assign_from_checkpoint(path, framework.get_variables())
 
 
+def test_nest_has_the_names_of_tensorflow_1():
+    """Cells of RNNs and beam searches use them."""
+    assert framework.nest.is_sequence([1]) and not framework.nest.is_sequence(1)
+    assert framework.nest.map_structure_up_to([0, 0], len, [[1], [2, 3]]) == [1, 2]
+
+
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_a_variable_is_initialized_with_zeros(use_resource):
     weights = v1.get_variable("weights", initializer=[1.0, 2.0], use_resource=use_resource)

@@ -174,3 +174,15 @@ def test_feature_columns(run):
     assert set(layers.create_feature_spec_for_parsing(columns)) == {"age", "word", "kind"}
     with pytest.raises(ValueError, match="combiner='mean': pass it where the column is used"):
         layers.sparse_column_with_hash_bucket("kind", 10, combiner="mean")
+
+
+def test_embeddings_start_from_values_for_the_size_of_the_vocabulary(run):
+    """tf.feature_column takes the dimension for it."""
+    left, right, alone = [layers.sparse_column_with_hash_bucket(name, 10000) for name in ("left", "right", "alone")]
+    shared = layers.shared_embedding_columns([left, right], 4, "mean", "both")
+    ids = {name: tf.constant([["x"]]) for name in ("left", "right", "alone")}
+    net = layers.input_from_feature_columns(ids, [*shared, layers.embedding_column(alone, 4)])
+    tables = {table.op.name.split("/")[2]: table for table in v1.trainable_variables()}
+    assert net.shape == (1, 12) and set(tables) == {"alone_embedding", "both"}
+    of_vocabulary = 10000**-0.5 * 0.88  # as truncated
+    assert [values.std() for values in run(list(tables.values()))] == pytest.approx([of_vocabulary] * 2, rel=0.02)

@@ -73,3 +73,9 @@ def test_every_way_to_an_experiment_leads_to_ours(statement, contrib):
     exec(statement, scope)
     ours = learn.learn_runner.run, learn.make_export_strategy, learn.Experiment
     assert scope["found"] in ours
+
+
+def test_a_run_config_has_the_arguments_of_contribs_own_estimators():
+    config = learn.RunConfig("grpc://a", gpu_memory_fraction=0.5, evaluation_master="grpc://b", tf_random_seed=3)
+    assert (config.master, config.evaluation_master, config.tf_random_seed) == ("grpc://a", "grpc://b", 3)
+    assert isinstance(config.replace(model_dir="c"), et.RunConfig) and learn.RunConfig().master == ""
