@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.types import FeatureColumn
+from estimator_train.canned.columns import is_v1_shared_embedding
 
 
 def classifier_parse_example_spec(
@@ -64,7 +65,11 @@ def _spec(
     label: tf.io.FixedLenFeature,
     weight_column: str | FeatureColumn | None,
 ) -> dict[str, Any]:
-    spec = tf.feature_column.make_parse_example_spec(feature_columns)
+    columns = list(feature_columns)
+    make_spec = tf.feature_column.make_parse_example_spec
+    if any(map(is_v1_shared_embedding, columns)):
+        make_spec = tf.compat.v1.feature_column.make_parse_example_spec
+    spec = make_spec(columns)
     if label_key in spec:
         raise ValueError(f"label should not be used as feature. label_key: {label_key}, features: {sorted(spec)}")
     spec[label_key] = label
