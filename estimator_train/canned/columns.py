@@ -99,7 +99,7 @@ def _looked_up(column: FeatureColumn, weight: tf.Variable, cache: Any, state: An
 def _dense(column: FeatureColumn, cache: Any, state: Any) -> tf.Tensor:
     with _explaining_names(column):
         tensor = column.get_dense_tensor(cache, state)
-    return tf.reshape(tensor, [-1, column.variable_shape.num_elements()])
+    return tf.reshape(tensor, [tf.shape(tensor)[0], column.variable_shape.num_elements()])
 
 
 @contextlib.contextmanager

@@ -191,3 +191,10 @@ def test_a_shared_embedding_of_tf1_is_one_table_of_both_branches(generation, exa
     assert [name for name in names if "embedding_weights" in name] == [table, f"{table}/Adagrad"]
     assert estimator.get_variable_value("linear/linear_model/c_shared_embedding/weights").any()
     assert sorted(classifier_parse_example_spec(shared, "label", weight_column="b")) == ["b", "c", "label"]
+
+
+@pytest.mark.parametrize("generation", ["v2"], indirect=True)
+def test_a_feature_of_another_shape_is_not_taken_for_more_examples(generation):
+    estimator = generation.LinearRegressor([tf.feature_column.numeric_column("b")])
+    with pytest.raises(ValueError, match="Cannot reshape a tensor with 6 elements"):
+        next(estimator.predict(lambda: tf.data.Dataset.from_tensors({"b": tf.ones([3, 2])})))
