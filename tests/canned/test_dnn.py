@@ -1,5 +1,6 @@
 """Deep networks: the numbers of TensorFlow 2.15, and what they refuse."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tf215_losses import BATCH_NORM, DNN, expected, generations, loss
@@ -55,3 +56,15 @@ def test_a_sequence_in_an_embedding_is_refused(generation):
     estimator = generation.DNNClassifier([2], [fc.embedding_column(sequence, 2)])
     with pytest.raises(ValueError, match="SequenceCategoricalColumn"):
         estimator.train(lambda: tf.data.Dataset.from_tensors(({"s": [[1]]}, [[1]])), steps=1)
+
+
+@pytest.mark.parametrize("generation", ["v2"], indirect=True)
+def test_units_may_be_an_array_and_a_dropout_of_0_changes_no_initial_value(generation, examples):
+    def weights(dropout):
+        units = np.array([4, 5 / 2])  # 2.15 takes such numbers, and rounds them down
+        estimator = generation.DNNClassifier(units, [fc.numeric_column("b")], dropout=dropout)
+        return estimator.train(examples(), steps=1).get_variable_value("dnn/hiddenlayer_1/kernel")
+
+    undropped = weights(None)
+    assert undropped.shape == (4, 2)
+    np.testing.assert_array_equal(weights(0), undropped)
