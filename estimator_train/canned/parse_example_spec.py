@@ -66,10 +66,8 @@ def _spec(
     weight_column: str | FeatureColumn | None,
 ) -> dict[str, Any]:
     columns = list(feature_columns)
-    make_spec = tf.feature_column.make_parse_example_spec
-    if any(map(is_v1_shared_embedding, columns)):
-        make_spec = tf.compat.v1.feature_column.make_parse_example_spec
-    spec = make_spec(columns)
+    version = tf.compat.v1 if any(map(is_v1_shared_embedding, columns)) else tf
+    spec = version.feature_column.make_parse_example_spec(columns)
     if label_key in spec:
         raise ValueError(f"label should not be used as feature. label_key: {label_key}, features: {sorted(spec)}")
     spec[label_key] = label
