@@ -387,9 +387,9 @@ _RESULT = "eval_result.json"
 
 
 def _to_json(result: Mapping[str, Any]) -> str:
-    return json.dumps(
-        {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}
-    )
+    """Returns the metrics that are numbers or arrays of them; others do not tell which model is best."""
+    values = {name: np.asarray(value) for name, value in result.items() if not isinstance(value, tuple | list | dict)}
+    return json.dumps({name: value.tolist() for name, value in values.items() if value.dtype.kind not in "OSUc"})
 
 
 def _read_result(path: str) -> dict[str, Any]:

@@ -28,10 +28,10 @@ def check_columns(
         columns = [columns]
     by_name = {}
     for column in columns or ():
-        is_shared = dense and private_tensorflow.is_shared_in_tf1(column)
-        is_dense = is_shared or isinstance(column, private_tensorflow.dense_column_class())
-        if not is_dense and not isinstance(column, private_tensorflow.feature_column_class()):
+        is_v1 = is_v1_shared_embedding(column)
+        if not is_v1 and not isinstance(column, private_tensorflow.feature_column_class()):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
+        is_dense = is_v1 or isinstance(column, private_tensorflow.dense_column_class())
         if not is_dense and (dense or not _is_categorical(column)):
             fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "remove it"
             raise ValueError(f"{argument} cannot have a {type(column).__name__}; {fix}: {column!r}")
@@ -45,7 +45,7 @@ def check_columns(
 
 def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Tensor:
     """Returns the dense `columns` of `features`, concatenated to a float32 tensor (batch, elements)."""
-    if any(map(private_tensorflow.is_shared_in_tf1, columns)):
+    if any(map(is_v1_shared_embedding, columns)):
         return v1.feature_column.input_layer(features, columns)
     cache, state = private_tensorflow.column_cache(features), private_tensorflow.column_state()
     with v1.variable_scope("input_layer"):
@@ -58,11 +58,16 @@ def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Te
 
 def linear_model(
     features: dict[str, Any], columns: list[FeatureColumn], units: int, sparse_combiner: str
-) -> tuple[tf.Tensor, list[tf.Variable], tf.Variable]:
+) -> tuple[tf.Tensor, list[tf.Variable], tf.Variable | tf.Tensor]:
     """Returns (the weighted sum of columns and a bias, float32 (batch, units); the columns' weights; the bias (units)).
 
     Weights and bias start at 0. `sparse_combiner` reduces the weights of multivalent columns; see `LinearEstimator`.
     """
+    if any(map(is_v1_shared_embedding, columns)):
+        made: dict[Any, list[tf.Variable]] = {}
+        logits = v1.feature_column.linear_model(features, columns, units, sparse_combiner, cols_to_vars=made)
+        bias = tf.concat(made.pop("bias"), axis=0)
+        return logits, [part for parts in made.values() for part in parts], bias
     cache, state = private_tensorflow.column_cache(features), private_tensorflow.column_state()
     weights = []
     with v1.variable_scope("linear_model"):
@@ -94,7 +99,7 @@ def _looked_up(column: FeatureColumn, weight: tf.Variable, cache: Any, state: An
 def _dense(column: FeatureColumn, cache: Any, state: Any) -> tf.Tensor:
     with _explaining_names(column):
         tensor = column.get_dense_tensor(cache, state)
-    return tf.reshape(tensor, [-1, column.variable_shape.num_elements()])
+    return tf.reshape(tensor, [tf.shape(tensor)[0], column.variable_shape.num_elements()])
 
 
 @contextlib.contextmanager
@@ -110,6 +115,11 @@ def _explaining_names(column: FeatureColumn) -> Iterator[None]:
             f"TensorFlow cannot name ops after the column {named.name!r}: rename it, and the feature, with letters of "
             "ASCII, digits and _.-/ only, and a letter or a digit first."
         ) from error
+
+
+def is_v1_shared_embedding(column: FeatureColumn) -> bool:
+    """Returns whether `tf.compat.v1.feature_column.shared_embedding_columns` made it, whose class is one of TF 1."""
+    return hasattr(column, "shared_embedding_collection_name")
 
 
 def _is_categorical(column: FeatureColumn) -> bool:

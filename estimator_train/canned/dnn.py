@@ -142,12 +142,14 @@ def dnn_logit_fn_builder(
 
     `input_layer_partitioner` partitions the feature columns' variables; see `DNNEstimator` for the other arguments.
 
-    Raises ValueError if a number of units is not a positive int, or a column is not dense.
+    Raises ValueError if a number of units is not positive, or a column is not dense.
     """
-    sizes = list(hidden_units or ())
+    sizes = [] if hidden_units is None else list(hidden_units)
     for size in [units, *sizes]:
-        if not isinstance(size, numbers.Integral) or size < 1:
-            raise ValueError(f"units and hidden_units must be positive ints, given: {units!r}, {sizes}")
+        if not isinstance(size, numbers.Real) or size < 1:  # Dense rounds down, as in programs that write n / 2
+            raise ValueError(f"units and hidden_units must be positive numbers, given: {units!r}, {sizes}")
+    if isinstance(dropout, numbers.Real) and not dropout:
+        dropout = None  # tf.nn.dropout would draw a seed, on which the initial values of the next layers depend
     columns = check_columns(feature_columns, "feature_columns", dense=True)
 
     def dnn_logit_fn(features: dict[str, Any], mode: str) -> tf.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.types import FeatureColumn
-from estimator_train.canned.private_tensorflow import is_shared_in_tf1
+from estimator_train.canned.columns import is_v1_shared_embedding
 
 
 def classifier_parse_example_spec(
@@ -66,7 +66,7 @@ def _spec(
     weight_column: str | FeatureColumn | None,
 ) -> dict[str, Any]:
     columns = list(feature_columns)
-    version = tf.compat.v1 if any(map(is_shared_in_tf1, columns)) else tf
+    version = tf.compat.v1 if any(map(is_v1_shared_embedding, columns)) else tf
     spec = version.feature_column.make_parse_example_spec(columns)
     if label_key in spec:
         raise ValueError(f"label should not be used as feature. label_key: {label_key}, features: {sorted(spec)}")

@@ -18,13 +18,6 @@ def dense_column_class() -> Any:
     return tf.__internal__.feature_column.DenseColumn
 
 
-def is_shared_in_tf1(column: Any) -> bool:
-    """Returns whether a column, no FeatureColumn, is of `tf.compat.v1.feature_column.shared_embedding_columns`."""
-    from tensorflow.python.feature_column import feature_column
-
-    return isinstance(column, feature_column._SharedEmbeddingColumn)
-
-
 def column_cache(features: dict[str, Any]) -> Any:
     """Returns the object that feature columns read: the dict `features` with the tensors that columns derive from it.
 

@@ -15,13 +15,9 @@ from estimator_train.estimator_v1 import Estimator
 _Base = TypeVar("_Base")
 
 
-def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: str | None = None) -> type[_Base]:
-    """Returns the v1 version of `base`: v1 optimizers, loss_reduction="weighted_sum" and a partitioner argument.
-
-    `before_config` or `after_config` names that argument, and says on which side of `config` it is.
-    """
-    partitioner = before_config or after_config
-    signature = _signature(base, before_config, after_config)
+def _tf1(base: type[_Base], partitioner: str | None = None) -> type[_Base]:
+    """Returns the v1 version of `base`: v1 optimizers, loss_reduction="weighted_sum" and an argument `partitioner`."""
+    signature = _signature(base, partitioner)
 
     class Canned(Estimator, base):  # type: ignore[valid-type, misc]
         __doc__ = base.__doc__
@@ -39,27 +35,25 @@ def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: s
     return Canned
 
 
-def _signature(base: type, before_config: str | None, after_config: str | None) -> inspect.Signature:
+def _signature(base: type, partitioner: str | None) -> inspect.Signature:
     signature = with_defaults(base.__init__, loss_reduction="weighted_sum")  # type: ignore[misc]
     parameters = list(signature.parameters.values())
-    place = list(signature.parameters).index("config")
-    partitioner = parameters[place].replace(annotation=Callable[..., Any] | None)
-    if after_config:
-        parameters.insert(place + 1, partitioner.replace(name=after_config))
-    if before_config:
-        parameters.insert(place, partitioner.replace(name=before_config))
+    if partitioner:
+        place = list(signature.parameters).index("config")
+        argument = parameters[place].replace(name=partitioner, annotation=Callable[..., Any] | None)
+        parameters.insert(place + (partitioner == "partitioner"), argument)  # the other name comes before config
     return inspect.Signature(parameters)
 
 
-LinearClassifier = _tf1(linear.LinearClassifier, after_config="partitioner")
-LinearRegressor = _tf1(linear.LinearRegressor, after_config="partitioner")
-LinearEstimator = _tf1(linear.LinearEstimator, after_config="partitioner")
-DNNClassifier = _tf1(dnn.DNNClassifier, before_config="input_layer_partitioner")
-DNNRegressor = _tf1(dnn.DNNRegressor, before_config="input_layer_partitioner")
-DNNEstimator = _tf1(dnn.DNNEstimator, before_config="input_layer_partitioner")
-DNNLinearCombinedClassifier = _tf1(combined.DNNLinearCombinedClassifier, before_config="input_layer_partitioner")
-DNNLinearCombinedRegressor = _tf1(combined.DNNLinearCombinedRegressor, before_config="input_layer_partitioner")
-DNNLinearCombinedEstimator = _tf1(combined.DNNLinearCombinedEstimator, before_config="input_layer_partitioner")
+LinearClassifier = _tf1(linear.LinearClassifier, "partitioner")
+LinearRegressor = _tf1(linear.LinearRegressor, "partitioner")
+LinearEstimator = _tf1(linear.LinearEstimator, "partitioner")
+DNNClassifier = _tf1(dnn.DNNClassifier, "input_layer_partitioner")
+DNNRegressor = _tf1(dnn.DNNRegressor, "input_layer_partitioner")
+DNNEstimator = _tf1(dnn.DNNEstimator, "input_layer_partitioner")
+DNNLinearCombinedClassifier = _tf1(combined.DNNLinearCombinedClassifier, "input_layer_partitioner")
+DNNLinearCombinedRegressor = _tf1(combined.DNNLinearCombinedRegressor, "input_layer_partitioner")
+DNNLinearCombinedEstimator = _tf1(combined.DNNLinearCombinedEstimator, "input_layer_partitioner")
 BaselineClassifier = _tf1(baseline.BaselineClassifier)
 BaselineRegressor = _tf1(baseline.BaselineRegressor)
 BaselineEstimator = _tf1(baseline.BaselineEstimator)

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
+from estimator_train.canned.parse_example_spec import classifier_parse_example_spec
 from estimator_train.estimator import Estimator
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -174,3 +175,26 @@ def test_a_shared_embedding_is_trained(generation, examples):
     (name,) = (name for name in estimator.get_variable_names() if name.endswith("c_d_shared_embedding"))
     before = estimator.get_variable_value(name)
     assert (estimator.train(input_fn, steps=3).get_variable_value(name) != before).any()
+
+
+@pytest.mark.parametrize("generation", ["v1"], indirect=True)
+def test_a_shared_embedding_of_tf1_is_one_table_of_both_branches(generation, examples):
+    with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else
+        category = tf.feature_column.categorical_column_with_vocabulary_list("c", ["x", "y", "z"])
+        shared = tf.compat.v1.feature_column.shared_embedding_columns([category], 2)
+    b = tf.feature_column.numeric_column("b")
+    estimator = generation.DNNLinearCombinedClassifier(
+        linear_feature_columns=[*shared, b], dnn_feature_columns=[*shared, b], dnn_hidden_units=[2]
+    )
+    names = estimator.train(examples(), steps=1).get_variable_names()
+    table = "dnn/input_from_feature_columns/input_layer/c_shared_embedding/embedding_weights"  # as in 2.15
+    assert [name for name in names if "embedding_weights" in name] == [table, f"{table}/Adagrad"]
+    assert estimator.get_variable_value("linear/linear_model/c_shared_embedding/weights").any()
+    assert sorted(classifier_parse_example_spec(shared, "label", weight_column="b")) == ["b", "c", "label"]
+
+
+@pytest.mark.parametrize("generation", ["v2"], indirect=True)
+def test_a_feature_of_another_shape_is_not_taken_for_more_examples(generation):
+    estimator = generation.LinearRegressor([tf.feature_column.numeric_column("b")])
+    with pytest.raises(ValueError, match="Cannot reshape a tensor with 6 elements"):
+        next(estimator.predict(lambda: tf.data.Dataset.from_tensors({"b": tf.ones([3, 2])})))

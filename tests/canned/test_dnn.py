@@ -1,10 +1,9 @@
 """Deep networks: the numbers of TensorFlow 2.15, and what they refuse."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tf215_losses import BATCH_NORM, DNN, expected, generations, loss
-
-from estimator_train.canned.parse_example_spec import classifier_parse_example_spec
 
 fc = tf.feature_column
 v1 = tf.compat.v1
@@ -53,21 +52,20 @@ def test_dnn_refuses(generation, arguments, message):
         generation.DNNClassifier(**({"hidden_units": [2], "feature_columns": [fc.numeric_column("a")]} | arguments))
 
 
-@generations(slow="v2")
-def test_embeddings_that_tensorflow_1_shares_are_trained_under_its_name(generation, tmp_path):
-    ids = [fc.categorical_column_with_identity(name, 3) for name in ("a", "b")]
-    with tf.Graph().as_default():  # TensorFlow refuses them in eager mode
-        shared = v1.feature_column.shared_embedding_columns(ids, 2, initializer=v1.ones_initializer())
-        estimator = generation.DNNClassifier([2], [*shared, fc.numeric_column("x")], tmp_path)
-    features = {"a": [[0], [1]], "b": [[1], [2]], "x": [[1.0], [2.0]]}
-    estimator.train(lambda: tf.data.Dataset.from_tensors((features, [[0], [1]])), steps=1)
-    table = "dnn/input_from_feature_columns/input_layer/a_b_shared_embedding/embedding_weights"
-    assert estimator.get_variable_value(table).shape == (3, 2) and not (estimator.get_variable_value(table) == 1).all()
-    assert set(classifier_parse_example_spec(shared, "y")) == {"a", "b", "y"}
-
-
 def test_a_sequence_in_an_embedding_is_refused(generation):
     sequence = fc.sequence_categorical_column_with_identity("s", 3)
     estimator = generation.DNNClassifier([2], [fc.embedding_column(sequence, 2)])
     with pytest.raises(ValueError, match="SequenceCategoricalColumn"):
         estimator.train(lambda: tf.data.Dataset.from_tensors(({"s": [[1]]}, [[1]])), steps=1)
+
+
+@pytest.mark.parametrize("generation", ["v2"], indirect=True)
+def test_units_may_be_an_array_and_a_dropout_of_0_changes_no_initial_value(generation, examples):
+    def weights(dropout):
+        units = np.array([4, 5 / 2])  # 2.15 takes such numbers, and rounds them down
+        estimator = generation.DNNClassifier(units, [fc.numeric_column("b")], dropout=dropout)
+        return estimator.train(examples(), steps=1).get_variable_value("dnn/hiddenlayer_1/kernel")
+
+    undropped = weights(None)
+    assert undropped.shape == (4, 2)
+    np.testing.assert_array_equal(weights(0), undropped)

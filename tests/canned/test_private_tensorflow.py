@@ -27,13 +27,6 @@ def test_the_classes_of_feature_columns():
     assert not isinstance(categorical, private_tensorflow.dense_column_class())
 
 
-def test_columns_that_tensorflow_1_shares(graph):
-    """Canned estimators would refuse columns of tf.compat.v1.feature_column.shared_embedding_columns."""
-    columns = [tf.feature_column.categorical_column_with_identity(name, 3) for name in "ab"]
-    assert all(map(private_tensorflow.is_shared_in_tf1, v1.feature_column.shared_embedding_columns(columns, 2)))
-    assert not any(map(private_tensorflow.is_shared_in_tf1, columns))
-
-
 def test_feature_columns_make_tensors_and_variables_in_the_variable_scope(graph):
     """Canned estimators would have no inputs, or their checkpoints other names than tf.estimator's."""
     column = tf.feature_column.embedding_column(tf.feature_column.categorical_column_with_identity("x", 3), 2)

@@ -25,6 +25,7 @@ def new_export_directory(
     The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
     after it, so the highest number is always the newest export. Threads that export at once have different times.
     """
+    base = os.fsdecode(base)
     with _choosing:
         unfinished = _in_progress.copy()  # before the others are listed, which it may join meanwhile
         older = exports_in(base)

@@ -64,12 +64,12 @@ class WarmStartSettings(_Settings):
         return super().__new__(cls, ckpt_to_initialize_from, vars_to_warm_start, *maps)
 
 
-WarmStart: TypeAlias = str | os.PathLike[str] | WarmStartSettings
+WarmStart: TypeAlias = str | bytes | os.PathLike[str] | WarmStartSettings
 
 
 def check(warm_start_from: WarmStart | None) -> WarmStart | None:
     """Returns `warm_start_from`. Raises ValueError unless it is None, a path or a `WarmStartSettings`."""
-    if warm_start_from is not None and not isinstance(warm_start_from, (str, os.PathLike, WarmStartSettings)):
+    if warm_start_from is not None and not isinstance(warm_start_from, (str, bytes, os.PathLike, WarmStartSettings)):
         raise ValueError(f"warm_start_from must be a string or a WarmStartSettings, given: {warm_start_from!r}")
     return warm_start_from
 
@@ -108,7 +108,7 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
     if isinstance(warm_start_from, WarmStartSettings):
         v1.train.warm_start(_checkpoint(warm_start_from.ckpt_to_initialize_from), *warm_start_from[1:])
         return
-    path = _checkpoint(os.fspath(warm_start_from))
+    path = _checkpoint(warm_start_from)
     saved = _names_in(path)
     trained = {id(variable) for variable in v1.trainable_variables()}
     state = set(map(id, layer_variables)) | _moved_by_updates()
@@ -138,7 +138,8 @@ def _moved_by_updates() -> set[int]:
     }
 
 
-def _checkpoint(path: str) -> str:
+def _checkpoint(path: str | bytes | os.PathLike[str]) -> str:
     """Returns the checkpoint for `path`: the one inside, if it is a SavedModel's directory, otherwise `path` itself."""
+    path = os.fsdecode(path)
     in_saved_model = os.path.join(path, "variables", "variables")
     return in_saved_model if tf.io.gfile.exists(f"{in_saved_model}.index") else path

@@ -25,7 +25,7 @@ def write(directory):
 def test_exports_that_are_made_at_once_have_directories_of_their_own(tmp_path):
     with new_export_directory(tmp_path) as (first, _):
         write(first)
-        with new_export_directory(tmp_path) as (second, final):
+        with new_export_directory(os.fsencode(tmp_path)) as (second, final):
             write(second)
         assert final.endswith(b"1700000001") and first != second
     assert [os.path.basename(path) for path in exports_in(tmp_path)] == ["1700000000", "1700000001"]

@@ -129,7 +129,8 @@ def test_a_saved_model_can_be_started_from(trained, start, tmp_path):
     folder = trained.export_saved_model(
         tmp_path / "export", lambda: x(fed := v1.placeholder(tf.float32, [None]), {"x": fed})
     )
-    assert values(start(folder.decode()).train(ones, steps=1), "a", "b") == [4, 4]
+    assert start(folder.decode()).evaluate(ones, steps=1)["loss"] == -6
+    assert values(start(folder).train(ones, steps=1), "a", "b") == [4, 4]  # the path as export_saved_model returns it
 
 
 def test_a_trained_variable_that_is_missing_is_an_error(trained, start):
