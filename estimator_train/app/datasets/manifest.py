@@ -171,7 +171,7 @@ def _read(file, codec):
         raise FileNotFoundError(f"there is no file {file}")
     rows, faults, is_there = [], [], file_finder()
     try:
-        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), skipinitialspace=True)
         columns = [name.strip() for name in next(reader, [])]
         _check_columns(file, columns)
         for cells in reader:
@@ -193,8 +193,8 @@ def _read(file, codec):
 
 
 def _check_columns(file, columns):
-    for name in _COLUMNS[:2]:
-        if columns.count(name) != 1:
+    for name in _COLUMNS:
+        if columns.count(name) > 1 or (name in _COLUMNS[:2] and name not in columns):
             fault = f"{file} needs one column {name}; its first line has {', '.join(columns) or 'nothing'}"
             for sign in ";\t":
                 if sign in "".join(columns[:1]):
