@@ -186,7 +186,8 @@ def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(command, stored, tmp_p
         (["--replicas", "2"], "9: the rest of 4 epochs of 2 steps"),  # 5 + 7 / 2
         (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2 steps"),
         (["--replicas", "2", "--max-steps", "6"], "6: 3 epochs of 2 steps"),
-        (["--replicas", "8", "--epochs", "1"], "5: the rest of 1 epoch of 1 step"),
+        (["--epochs", "1"], "3: 1 epoch of 3 steps"),  # with which a later --epochs 2 ends at step 6
+        (["--replicas", "8", "--epochs", "1"], "3: the rest of 1 epoch of 1 step"),  # 5 + (7 - 24) / 8
     ],
 )
 def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, started, tmp_path):
