@@ -87,7 +87,7 @@ class ManifestImages(ImageFiles):
         return super().input_fn(image_size, sample_weight=self.weights, **options)
 
 
-def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification") -> Dataset:
+def open_dataset(data_dir: StrPath, *, task: str = "classification") -> Dataset:
     """Returns the dataset in a CSV file, given as `data_dir`.
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
@@ -100,13 +100,11 @@ def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: `data_dir` is None, `task` is unknown, a column is missing, or rows are invalid, for example because
-        their image does not exist. The message lists the first ten with their line numbers.
+      ValueError: `task` is unknown, a column is missing, or rows are invalid, for example because their image does not
+        exist. The message lists the first ten with their line numbers.
     """
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
-    if data_dir is None:
-        raise ValueError(f"manifest needs --data-dir, {ABOUT.source}")
     file, codec = os.fspath(data_dir), CODECS[task]
     rows = _read(file, codec)
     by_part = _by_part(file, rows, codec)
