@@ -207,6 +207,8 @@ def test_predictions_csv_belongs_to_the_evaluation_that_compare_shows(settings, 
     assert predictions_after(6, [0, 0], **afterwards, images="other") == [0, 1]
     assert predictions_after(8, [1, 0], name="final") == [1, 0]
     assert predictions_after(0, [0, 0], **afterwards) == [1, 0]
+    (tmp_path / predictions_file.NAME).write_text("file,true_class,predicted_class,bright,dark\n")  # by --predictions
+    assert predictions_after(8, [0, 1], **afterwards) == [0, 1]
 
 
 def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):
