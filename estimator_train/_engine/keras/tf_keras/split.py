@@ -36,8 +36,7 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
       ValueError: If a device does not exist, a layer matches no pattern or a pattern no layer, there are fewer layers
         than devices, an input of the model has no fixed size, or the model is not compiled or uses `jit_compile`.
     """
-    if not isinstance(model, keras.Model) or not placement.is_graph(model):
-        raise ValueError(f"{model!r} is not a graph of layers; pass a functional or Sequential model of tf_keras")
+    check_graph(model)
     if model.jit_compile:
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
     if isinstance(devices, Mapping):
@@ -48,6 +47,12 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         places = balance(model, devices)
     source = ModelSource(TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
     return source.copy(tf.distribute.get_strategy())
+
+
+def check_graph(model: keras.Model) -> None:
+    """Raises ValueError unless `model` is a functional or Sequential model of tf_keras."""
+    if not isinstance(model, keras.Model) or not placement.is_graph(model):
+        raise ValueError(f"{model!r} is not a graph of layers; pass a functional or Sequential model of tf_keras")
 
 
 def balance(model: keras.Model, devices: Sequence[str]) -> dict[str, str]:
