@@ -48,7 +48,8 @@ def find_learning_rate(
 ) -> RangeTest:
     """Trains a copy of a compiled Keras `model` with a learning rate that rises each step, until the loss diverges.
 
-    Suggests a tenth of the rate at which the moving average of the loss was lowest. The trained copy is discarded.
+    Suggests a tenth of the rate at which the moving average of the loss was lowest. It counts from the tenth step on;
+    before, it is that of few batches, and the first may be the easiest. The trained copy is discarded.
 
         test = find_learning_rate(model, train_input_fn)
         plot(test, "learning_rate.png")
@@ -79,7 +80,7 @@ def find_learning_rate(
     if len(losses) < needed:
         raise ValueError(f"a range test needs {needed} batches with a finite loss, but there were {len(losses)}")
     rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(losses))]
-    best = min(range(len(losses)), key=averages.__getitem__)
+    best = min(range(_LEAST_STEPS - 1, len(losses)), key=averages.__getitem__)
     return RangeTest(rates, losses, averages, rates[best] / 10)
 
 
@@ -106,8 +107,8 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
             self.losses.append(loss)
             self._sum = _MOMENTUM * self._sum + (1 - _MOMENTUM) * loss
             self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.losses)))
-            is_over = len(self.losses) > _LEAST_STEPS
-            self.has_diverged = is_over and self.averages[-1] > _DIVERGED * min(self.averages)
+            counted = self.averages[_LEAST_STEPS - 1 :]
+            self.has_diverged = bool(counted) and counted[-1] > _DIVERGED * min(counted)
         if self.has_diverged:
             run_context.request_stop()
 

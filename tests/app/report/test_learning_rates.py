@@ -20,6 +20,15 @@ def test_data_may_end_before_the_test_only_if_the_loss_has_diverged(rate, has_en
         find_learning_rate(model, lambda: data, lowest=rate / 10, highest=rate, steps=100)
 
 
+def test_an_easy_first_batch_does_not_decide_the_suggestion():
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile("sgd", "mse")
+    labels = tf.concat([[0.1], tf.ones(39)], axis=0)
+    data = tf.data.Dataset.from_tensor_slices((tf.ones([40, 1, 1]), labels[:, tf.newaxis, tf.newaxis]))
+    test = find_learning_rate(model, lambda: data, lowest=1e-7, highest=10, steps=40)
+    assert min(test.averages) == test.averages[0] and test.suggestion > 1e-3
+
+
 def test_losses_that_diverge_do_not_flatten_the_curve(monkeypatch, tmp_path):
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: drawn.append(figure))
