@@ -109,6 +109,8 @@ def check(run: Run) -> None:
     """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
     settings, training = run.settings, run.training
     _check_flags_of_files(run)
+    if training.cache not in (None, "memory", "features"):
+        directories.check_directory(training.cache, "--cache")
     earlier = load_settings(run.model_dir)
     if earlier is not None and not run.finds_rate:
         now = settings
