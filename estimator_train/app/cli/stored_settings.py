@@ -139,9 +139,11 @@ def flags_of(path: StrPath) -> dict[str, Any]:
 def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_dir: Any) -> None:
     """Raises ClickException if the run in `model_dir` would be continued with other settings than the `earlier` ones.
 
-    Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed.
+    Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed. Nor are
+    what the data alone decides, the mean and deviation of its numbers, of a run that has no step yet.
     """
     free = settings_in(Training).keys() | {name for name, each in settings_in(Settings).items() if each.may_change}
+    free.add("label_moments")
     for name, ours in settings.items():
         theirs = earlier.get(name)
         if ours != theirs and name not in free:
