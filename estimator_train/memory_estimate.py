@@ -41,10 +41,13 @@ def estimate(model: keras.Model, batch_size: int, device_count: int = 1) -> list
     exist. The estimate assumes that operations run one after the other and need no memory besides their inputs and
     outputs; the kernels' scratch memory, the losses and the optimizer's update come on top.
 
-    The model is a compiled functional or Sequential one of `tf_keras`, whose inputs have fixed sizes.
+    The model is a compiled functional or Sequential one of `tf_keras`, whose inputs have fixed sizes; raises ValueError
+    for another.
     """
     devices = [f"GPU:{index}" for index in range(device_count)]
     places = split.balance(model, devices)
+    if model.optimizer is None:
+        raise ValueError(f"the model {model.name} has not been compiled; its optimizer needs memory, too")
     with tf.variable_creator_scope(_on_host):
         there = keras.models.clone_model(model, clone_function=lambda each: placement.placed(each, places[each.name]))
     activations = _most_alive(_trace(there, batch_size), devices)

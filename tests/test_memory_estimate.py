@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import keras as keras_3
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -101,6 +102,13 @@ def test_mixed_precision_halves_activations():
     whole, half = estimate(build_model(64, 2, poolings=1), 1)[0], estimate(mixed, 1)[0]
     assert half.activations < 0.75 * whole.activations
     assert half.weights == whole.weights
+
+
+def test_a_model_that_cannot_be_estimated_is_refused():
+    with pytest.raises(ValueError, match="pass a functional or Sequential model of tf_keras"):
+        estimate(keras_3.Sequential([keras_3.Input((2,)), keras_3.layers.Dense(1)]), 1)
+    with pytest.raises(ValueError, match="has not been compiled; its optimizer needs memory, too"):
+        estimate(keras.Sequential([keras.layers.Dense(1, input_shape=(2,))]), 1)
 
 
 def test_devices_of_the_machine_are_not_asked_for(dense):

@@ -16,6 +16,7 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.protocols import Logs, Model, Step
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import HookGraph
 from estimator_train._engine.types import Nest, Scaffold, Strategy
@@ -216,7 +217,7 @@ class TrainingProgram(StepProgram):
     def _needs_own_step(self, setting: str, mend: str) -> None:
         if not self.adapter.is_own_step(self.model, "train_step"):
             name = type(self.model).__name__
-            raise ValueError(f"{setting} needs Keras' own training step, but {name} overrides train_step; {mend}.")
+            raise UnsuitableError(f"{setting} needs Keras' own training step, but {name} overrides train_step; {mend}.")
 
     def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         loss = _loss(hook_graph)

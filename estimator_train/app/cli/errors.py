@@ -37,6 +37,7 @@ _OF_INPUT = {
     r"corrupted record at (\d+)": "a TFRecord file is damaged at byte {}; copy it again",
     r"(Invalid (?:JPEG|PNG) data, size \d+)": "an image cannot be decoded: {} bytes",
 }
+_NOT_DETERMINISTIC = re.compile(r"[^\s:][^\n:]*determinis[^\n]*", re.IGNORECASE)
 _RAISED_BY_GENERATOR = re.compile(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n")
 
 
@@ -103,6 +104,8 @@ def _of_tensorflow(error):
         exit_with(1, _NAN_LOSS)
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return error.message.splitlines()[0]
+    if isinstance(error, tf.errors.UnimplementedError) and (lack := _NOT_DETERMINISTIC.search(error.message)):
+        return f"{lack[0].rstrip('.')}; leave out --deterministic or, if it is given, --jit-compile"
     if isinstance(error, UnicodeDecodeError):  # TensorFlow quotes a bad record, and Python cannot decode the quotation
         text = error.object.decode(errors="replace")
     elif isinstance(error, tf.errors.OpError):

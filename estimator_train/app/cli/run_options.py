@@ -22,8 +22,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--checkpoint",
             type=Directory("best|latest|STEP|PATH"),
-            help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step or path.  "
-            "[default: best if the run keeps it, else latest]",
+            help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step, name or "
+            "path.  [default: best if the run keeps it, else latest]",
         ),
         option(Invocation, "model_dir", required=True, help="Directory of a run."),
     ):
@@ -43,6 +43,8 @@ def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
         return None
     if checkpoint.isdecimal():
         checkpoint = os.path.join(run.model_dir, f"model.ckpt-{checkpoint}")
+    elif checkpoint in checkpoints_in(run.model_dir):
+        checkpoint = os.path.join(run.model_dir, checkpoint)
     prefix = run.best if checkpoint == "best" else checkpoint.removesuffix(".index")
     if prefix is None:
         raise click.ClickException(

@@ -20,6 +20,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.programs import instead
 from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
 from estimator_train.app.cli.table import given_of, settings_in, text_of
+from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.runs import run_file, trust
 from estimator_train.app.runs.stored_run import StoredRun
 
@@ -121,6 +122,11 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
     with one_line_errors():
         data = datasets.open_evaluation(dataset, data_dir, settings.class_names, **about)
     changes = {"dataset": dataset, "data_dir": data_dir} | dict.fromkeys(("split", "validation", "limit"))
+    if not isinstance(data.eval, ImageFiles):
+        if settings.resize not in (None, "squash") or settings.ignore_orientation:
+            message = f"the run's --resize or --ignore-orientation is for image files, and {data.name} has none"
+            raise click.ClickException(message)
+        changes |= {"resize": None, "fast": False}
     return dataclasses.replace(settings, **changes), data
 
 
@@ -133,9 +139,11 @@ def flags_of(path: StrPath) -> dict[str, Any]:
 def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_dir: Any) -> None:
     """Raises ClickException if the run in `model_dir` would be continued with other settings than the `earlier` ones.
 
-    Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed.
+    Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed. Nor are
+    what the data alone decides, the mean and deviation of its numbers, of a run that has no step yet.
     """
     free = settings_in(Training).keys() | {name for name, each in settings_in(Settings).items() if each.may_change}
+    free.add("label_moments")
     for name, ours in settings.items():
         theirs = earlier.get(name)
         if ours != theirs and name not in free:

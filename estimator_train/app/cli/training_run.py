@@ -99,7 +99,7 @@ class Run:
         now = self.batches_per_step
         more = (self.training.epochs - before.epochs) * self.steps_per_epoch * now
         left = (progress.last_step - progress.step) * progress.batches_per_step + more
-        return progress.step + max(math.ceil(left / now), 0)
+        return max(progress.step + math.ceil(left / now), 1)  # perhaps an earlier one, if there are fewer epochs now
 
     @functools.cached_property
     def first_step(self) -> int:

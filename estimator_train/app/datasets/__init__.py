@@ -1,9 +1,10 @@
 """Datasets by name. Opening one lists, draws or downloads its files, without TensorFlow.
 
-Each dataset is a module with `ABOUT`, a `dataset.About`, and `open_dataset(data_dir=None, **options)`, which returns a
-`dataset.Dataset`. Datasets that do not need the user's own files also have `download(data_dir=None)`, which returns the
-data's directory, and `is_here()`; it takes `data_dir`, too, if `open_dataset` downloads or unpacks into that. Other
-packages add modules with the entry-point group `estimator_train.datasets`; if names collide, the module here is used:
+Each dataset is a module with `ABOUT`, a `dataset.About`, and `open_dataset(data_dir, **options)`, which returns a
+`dataset.Dataset`; only some have a default of `data_dir`. Those that do not need the user's own files have the default
+None, and `download(data_dir=None)`, which returns the data's directory, and `is_here()`; it takes `data_dir`, too, if
+`open_dataset` downloads or unpacks into that. Other packages add modules with the entry-point group
+`estimator_train.datasets`; if names collide, the module here is used:
 
     setup(..., entry_points={"estimator_train.datasets": ["my_scans = my_package.my_scans"]})
 """
@@ -65,9 +66,11 @@ def open_dataset(
       FileNotFoundError, NotADirectoryError, ConnectionError: the data is not there, or could not be downloaded.
     """
     module = named(name)
-    unknown = options.keys() - inspect.signature(module.open_dataset).parameters.keys()
-    if unknown:
+    parameters = inspect.signature(module.open_dataset).parameters
+    if unknown := options.keys() - parameters.keys():
         raise ValueError(f"{name} takes no option {', '.join(sorted(unknown))}")
+    if data_dir is None and next(iter(parameters.values())).default is inspect.Parameter.empty:
+        raise ValueError(f"{name} needs --data-dir, {module.ABOUT.source}")
     data = module.open_dataset(data_dir, **options)
     return data if limit is None else data.limited(limit, limit_seed)
 

@@ -34,7 +34,7 @@ def class_weights(data: Dataset, weights: StrPath = "balanced") -> tuple[float, 
         text = path.read_text(encoding="utf-8-sig")  # Excel writes a byte order mark
     except UnicodeDecodeError as error:
         raise ValueError(f"class weights {path} is not UTF-8 text: {error}") from error
-    read = {".json": _read_json}.get(path.suffix, _read_csv)
+    read = {".json": _read_json}.get(path.suffix.lower(), _read_csv)
     given = read(path, text)
     unknown, lacking = sorted(given.keys() - set(data.class_names)), sorted(set(data.class_names) - given.keys())
     if unknown or lacking:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
@@ -61,6 +62,10 @@ class Dataset:
     validation_name: str = ""
     left_out: tuple[str, ...] = ()
     other_files: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if again := [name for name, number in collections.Counter(self.class_names).items() if number > 1]:
+            raise ValueError(f"{self.name} has several classes of the name {', '.join(again)}; rename them")
 
     @property
     def train_examples(self) -> int:

@@ -85,17 +85,13 @@ class HfSplit(Part):
         return MappedBatches(input_fns.arrays(np.arange(self.count), self.labels, **options), load)
 
 
-def open_dataset(data_dir: StrPath | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath) -> Dataset:
     """Returns the dataset in a directory: saved by `save_to_disk`, Parquet files, or images laid out for imagefolder.
 
         data = datasets.open_dataset("hf", "saved/beans")
 
-    Raises:
-      ValueError: `data_dir` is None or cannot be loaded; or see `open_splits`.
-      FileNotFoundError: there is no such directory.
+    Raises FileNotFoundError without the directory, and ValueError if it cannot be loaded; see `open_splits`, too.
     """
-    if data_dir is None:
-        raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from the hub")
     directory = local(data_dir)
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no folder {directory}")

@@ -56,10 +56,8 @@ def image_files(
     return ImageFiles(class_names=class_names, labels=labels, paths=paths, keys=keys)
 
 
-def open_dataset(data_dir: StrPath | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath) -> Dataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
-    if data_dir is None:
-        raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
     return open_directory(data_dir, name="images", **PHOTOGRAPHS)
 
 

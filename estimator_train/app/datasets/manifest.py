@@ -87,7 +87,7 @@ class ManifestImages(ImageFiles):
         return super().input_fn(image_size, sample_weight=self.weights, **options)
 
 
-def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification") -> Dataset:
+def open_dataset(data_dir: StrPath, *, task: str = "classification") -> Dataset:
     """Returns the dataset in a CSV file, given as `data_dir`.
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
@@ -100,13 +100,11 @@ def open_dataset(data_dir: StrPath | None = None, *, task: str = "classification
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: `data_dir` is None, `task` is unknown, a column is missing, or rows are invalid, for example because
-        their image does not exist. The message lists the first ten with their line numbers.
+      ValueError: `task` is unknown, a column is missing, or rows are invalid, for example because their image does not
+        exist. The message lists the first ten with their line numbers.
     """
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
-    if data_dir is None:
-        raise ValueError(f"manifest needs --data-dir, {ABOUT.source}")
     file, codec = os.fspath(data_dir), CODECS[task]
     rows = _read(file, codec)
     by_part = _by_part(file, rows, codec)
@@ -171,7 +169,7 @@ def _read(file, codec):
         raise FileNotFoundError(f"there is no file {file}")
     rows, faults, is_there = [], [], file_finder()
     try:
-        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), skipinitialspace=True)
         columns = [name.strip() for name in next(reader, [])]
         _check_columns(file, columns)
         for cells in reader:
@@ -193,8 +191,8 @@ def _read(file, codec):
 
 
 def _check_columns(file, columns):
-    for name in _COLUMNS[:2]:
-        if columns.count(name) != 1:
+    for name in _COLUMNS:
+        if columns.count(name) > 1 or (name in _COLUMNS[:2] and name not in columns):
             fault = f"{file} needs one column {name}; its first line has {', '.join(columns) or 'nothing'}"
             for sign in ";\t":
                 if sign in "".join(columns[:1]):

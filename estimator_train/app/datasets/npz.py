@@ -44,7 +44,7 @@ class ImageArrays(Part):
         return MappedBatches(batches, to_input)
 
 
-def open_dataset(data_dir: StrPath | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath) -> Dataset:
     """Returns the dataset in an npz file, given as `data_dir`.
 
     The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,
@@ -56,10 +56,8 @@ def open_dataset(data_dir: StrPath | None = None) -> Dataset:
         >>> open_dataset("tiny.npz").class_names
         ('0', '1')
 
-    Raises FileNotFoundError, or ValueError for None or a file of something else.
+    Raises FileNotFoundError, or ValueError for a file of something else.
     """
-    if data_dir is None:
-        raise ValueError(f"npz needs --data-dir, {ABOUT.source}")
     path = as_path(data_dir)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")

@@ -42,7 +42,7 @@ class Records(Part):
         return ExampleBatches(lambda: tf.data.TFRecordDataset(self.files), load, num_examples=self.count, **options)
 
 
-def open_dataset(data_dir: StrPath | None = None) -> Dataset:
+def open_dataset(data_dir: StrPath) -> Dataset:
     """Returns the dataset in the TFRecord files in `data_dir`: train* for training, test* or val* for evaluation.
 
     If there are both, val* are for validation. Each line of `labels.txt` names a class; an index in front, as in
@@ -51,8 +51,6 @@ def open_dataset(data_dir: StrPath | None = None) -> Dataset:
     Raises FileNotFoundError without labels.txt or TFRecord files, and ValueError for files that are compressed,
     truncated or empty.
     """
-    if data_dir is None:
-        raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
     directory = as_path(data_dir)
     class_names = _class_names(directory / "labels.txt")
     parts = {}

@@ -77,6 +77,8 @@ def _compiled(model):
         raise ValueError(
             f"the model {model.name} overrides compile(), which sets its optimizers and losses; set them there"
         )
+    if not getattr(model, "optimizer", None):
+        raise ValueError(f"the model {model.name} has not been compiled; compile it where it is built")
     return private_keras.compile_arguments(model) | {"optimizer": model.optimizer}
 
 

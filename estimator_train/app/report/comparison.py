@@ -115,6 +115,8 @@ class Changes(NamedTuple):
         )
 
     def __str__(self) -> str:
+        if not self.shared:
+            return f"{self.name} shares no examples with the first run, so their images are not compared"
         low, high = self.interval
         return (
             f"{self.name}: of {self.shared} shared examples, {len(self.right_now)} changed from wrong to right and "

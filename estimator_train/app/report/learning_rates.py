@@ -48,7 +48,8 @@ def find_learning_rate(
 ) -> RangeTest:
     """Trains a copy of a compiled Keras `model` with a learning rate that rises each step, until the loss diverges.
 
-    Suggests a tenth of the rate at which the moving average of the loss was lowest. The trained copy is discarded.
+    Suggests a tenth of the rate at which the moving average of the loss was lowest. It counts from the tenth step on;
+    before, it is that of few batches, and the first may be the easiest. The trained copy is discarded.
 
         test = find_learning_rate(model, train_input_fn)
         plot(test, "learning_rate.png")
@@ -62,22 +63,24 @@ def find_learning_rate(
       hooks: more hooks of the training, such as one that shows its progress.
 
     Raises:
-      ValueError: If there are fewer than 10 batches with a finite loss, or the model's optimizer is not one of
-        `keras.optimizers`.
+      ValueError: If there are fewer than 10 batches with a finite loss, the data ends before the test, or the model's
+        optimizer is not one of `keras.optimizers`.
     """
     copy = model_source(model).copy(tf.distribute.get_strategy())
     compile_with_rising_rate(copy, lowest, highest, steps)
-    hook = _KeepLosses()
+    hook, needed = _KeepLosses(), _LEAST_STEPS
     with tempfile.TemporaryDirectory(prefix="estimator_train-rates-") as directory:
         config = (config or RunConfig()).replace(model_dir=directory, steps_per_loop=1, save_checkpoints_steps=steps)
         estimator = model_to_estimator(copy, config=config)
         with contextlib.suppress(v1.train.NanLossDuringTrainingError):
             estimator.train(input_fn, hooks=[hook, *hooks], max_steps=steps)
+            if not hook.has_diverged:  # a test that has is over, at any rate
+                needed = max(needed, steps)
     losses, averages = hook.losses, hook.averages
-    if len(losses) < _LEAST_STEPS:
-        raise ValueError(f"a range test needs {_LEAST_STEPS} batches with a finite loss, but there were {len(losses)}")
+    if len(losses) < needed:
+        raise ValueError(f"a range test needs {needed} batches with a finite loss, but there were {len(losses)}")
     rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(losses))]
-    best = min(range(len(losses)), key=averages.__getitem__)
+    best = min(range(_LEAST_STEPS - 1, len(losses)), key=averages.__getitem__)
     return RangeTest(rates, losses, averages, rates[best] / 10)
 
 
@@ -87,6 +90,7 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
     def __init__(self):
         self.losses = []
         self.averages = []
+        self.has_diverged = False
         self._sum = 0.0
 
     def begin(self):
@@ -98,13 +102,14 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         loss = float(run_values.results)
-        if not math.isfinite(loss):
-            run_context.request_stop()
-            return
-        self.losses.append(loss)
-        self._sum = _MOMENTUM * self._sum + (1 - _MOMENTUM) * loss
-        self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.losses)))
-        if len(self.losses) > _LEAST_STEPS and self.averages[-1] > _DIVERGED * min(self.averages):
+        self.has_diverged = not math.isfinite(loss)
+        if not self.has_diverged:
+            self.losses.append(loss)
+            self._sum = _MOMENTUM * self._sum + (1 - _MOMENTUM) * loss
+            self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.losses)))
+            counted = self.averages[_LEAST_STEPS - 1 :]
+            self.has_diverged = bool(counted) and counted[-1] > _DIVERGED * min(counted)
+        if self.has_diverged:
             run_context.request_stop()
 
 

@@ -70,7 +70,7 @@ def learning_rate(rates):
 
 def range_test(test):
     """Plots the loss over the learning rates of a `RangeTest`, with its average, the lowest one and the suggestion."""
-    best = test.averages.index(min(test.averages))
+    best = np.abs(np.array(test.rates) / 10 - test.suggestion).argmin()
     low, first = min(test.losses), test.averages[0]
     top = first + abs(first) / 2  # losses that diverge would flatten the curve
     with _figure(height=3.2) as figure:

@@ -124,12 +124,13 @@ def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the evaluations that make the training's curves, or all if it made none.
+    """Returns the evaluations that make the training's curves; if it made none, those of the run's own images, or all.
 
     >>> curve_of([{"step": 8}, {"step": 6, "name": "final"}])
     [{'step': 8}]
     """
-    return [entry for entry in evaluations if not entry.get("name")] or evaluations
+    by_training = [entry for entry in evaluations if not entry.get("name")]
+    return by_training or [entry for entry in evaluations if not entry.get("images")] or evaluations
 
 
 def _end_of_torn_line(file):

@@ -82,9 +82,7 @@ def read(model_dir: StrPath) -> dict[str, Prediction] | None:
 
 def image_paths(data: Any) -> list[str]:
     """Returns the paths of the evaluation images in order; empty without a dataset of image files."""
-    paths = data and data.image_paths()
-    if not paths:
-        return []
+    paths = (data and data.image_paths()) or {"eval": []}
     return sorted(paths["eval"])
 
 

@@ -200,15 +200,14 @@ def _decode(
     image = decode_pixels(encoded, at_least=image_size if fast else None, orient=orient, serving=serving)
     # Values are scaled to [0, 1] before resizing; in the reverse order, a third of them differ in the last bit.
     image = tf.image.convert_image_dtype(image, tf.float32)
-    if resize == "pad":
-        image = tf.image.resize_with_pad(image, *image_size)
-    elif resize == "crop":
-        sides = tf.cast(tf.shape(image)[:2], tf.float32)
-        scaled = tf.cast(tf.round(sides * tf.reduce_max(image_size / sides)), tf.int32)
-        image = tf.image.resize(image, tf.maximum(scaled, image_size))
-        image = tf.image.resize_with_crop_or_pad(image, *image_size)
-    else:
+    if resize == "squash":
         image = tf.image.resize(image, image_size)
+    else:
+        # tf.image.resize_with_pad rounds down a quotient that a graph, such as a served one, computes a bit smaller.
+        sides = tf.cast(tf.shape(image)[:2], tf.float32)
+        scale = {"crop": tf.reduce_max, "pad": tf.reduce_min}[resize](image_size / sides)
+        image = tf.image.resize(image, tf.maximum(tf.cast(tf.round(sides * scale), tf.int32), 1))
+        image = tf.image.resize_with_crop_or_pad(image, *image_size)
     return tf.ensure_shape(image, (*image_size, None))
 
 

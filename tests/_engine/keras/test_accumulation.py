@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train._engine.remedies import UnsuitableError
 
 layers = keras.layers
 
@@ -88,7 +89,7 @@ def test_a_training_step_of_the_models_own_is_refused(tmp_path):
     model = Own([layers.Dense(1, input_shape=(4,))])
     model.compile("sgd", "mse")
     estimator = et.model_to_estimator(model, model_dir=tmp_path, config=et.RunConfig(accumulate_steps=2))
-    with pytest.raises(ValueError, match="Own overrides train_step; accumulate there, or leave out accumulate_steps"):
+    with pytest.raises(UnsuitableError, match="Own overrides train_step; accumulate there, or leave out accumulate"):
         estimator.train(lambda: tf.data.Dataset.from_tensors((tf.ones((2, 4)), tf.ones((2, 1)))))
 
 

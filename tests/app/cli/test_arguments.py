@@ -175,6 +175,8 @@ WRONG = [
     (["--dataset", "manifest", "--data-dir", "bad.csv", "--task", "ranking"], "'ranking' is not one of"),
     (["--input-fn", "data.py:train_input_fn", "--task", "regression", *OWN], "leave out --task"),
     (["--cache", "gs://bucket/cache"], "--cache gs://bucket/cache: give a folder on this machine, or memory"),
+    ([*SCANS, "--cache", "file/cache"], "/file is a file; give a folder"),
+    (["launch", "--logs", "file/logs", "--", "--dry-run"], "--logs file/logs: file is a file; give a folder"),
     (
         ["export", "--model-dir", "run", "--format", "keras", "--out", "gs://b/x"],
         "--out gs://b/x: give a folder on this",

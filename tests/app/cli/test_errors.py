@@ -68,6 +68,13 @@ def test_a_full_memory_names_only_flags_that_the_command_takes(run, advice):
     assert raised.value.message == f"{fault} Try, in this order: {advice}"
 
 
+def test_an_op_without_a_deterministic_kernel_names_the_flags():
+    lack = "GPU MaxPool gradient ops do not yet have a deterministic XLA implementation"
+    text = f"Graph execution error:\n\nDetected at node MaxPoolGrad\n  (0) UNIMPLEMENTED:  {lack}.\n\t [[while/body]]"
+    with pytest.raises(click.ClickException, match=f"^{lack}; leave out --deterministic or"), run_errors():
+        raise tf.errors.UnimplementedError(None, None, text)
+
+
 def test_an_argument_of_the_library_is_spelled_as_its_flag(monkeypatch):
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["gpu"])
     with pytest.raises(click.ClickException) as raised, one_line_errors():

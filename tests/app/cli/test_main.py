@@ -29,6 +29,12 @@ def test_a_closed_standard_output_or_pipe_is_no_error():
         assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_a_plan_needs_no_standard_streams(scans):
+    flags = f"--dataset images --data-dir {scans} --dry-run <&- >&- 2>&-"
+    result = subprocess.run(["bash", "-c", f'"$0" -m estimator_train {flags}', sys.executable])
+    assert result.returncode == 0
+
+
 def test_letters_that_standard_output_lacks_are_escaped(scans, tmp_path):
     for name, label in (("bright", "é"), ("dark", "Ω")):
         shutil.copytree(scans / name, tmp_path / "data" / label)

@@ -8,11 +8,13 @@ import re
 import subprocess
 
 import click
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_train import __version__
 from estimator_train.app import datasets
+from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.stored_settings import flags_of, load_settings, load_training, other_data
 
 
@@ -110,8 +112,22 @@ def test_a_run_of_a_downloaded_dataset_is_evaluated_on_a_folder(name, settings, 
     run = dataclasses.replace(settings, dataset=name, data_dir=None)
     _, data = other_data(run, None, str(scans))
     assert (data.name, data.eval_examples) == ("images", 16)
-    monkeypatch.setattr(datasets, "open_evaluation", lambda name, *_, **__: name)
-    assert other_data(run, name, str(scans))[1] == name  # named again, it is read from where it was downloaded to
+    opened = []
+    monkeypatch.setattr(datasets, "open_evaluation", lambda name, *_, **__: opened.append(name) or data)
+    other_data(run, name, str(scans))
+    assert opened == [name]  # named again, it is read from where it was downloaded to
+
+
+def test_a_run_on_files_is_evaluated_on_arrays_without_flags_of_files(settings, tmp_path):
+    x, y = np.zeros([4, 24, 32], np.uint8), np.arange(4) % 2
+    names = np.array(settings.class_names)
+    np.savez(tmp_path / "a.npz", x_train=x, y_train=y, x_test=x, y_test=y, class_names=names)
+    run = dataclasses.replace(settings, fast=True, resize="squash")
+    settings_there, data = other_data(run, "npz", str(tmp_path / "a.npz"))
+    images, _ = next(iter(build_eval_input_fn(settings_there, data)()))
+    assert images.shape == (4, 24, 32, 3)
+    with pytest.raises(click.ClickException, match="--ignore-orientation is for image files, and npz has"):
+        other_data(dataclasses.replace(run, resize="crop"), "npz", str(tmp_path / "a.npz"))
 
 
 @pytest.fixture

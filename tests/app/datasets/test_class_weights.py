@@ -38,7 +38,7 @@ def test_counts_that_are_missing_are_named(counts, message):
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])  # Excel's "CSV UTF-8" begins with a byte order mark
-@pytest.mark.parametrize(("name", "text"), [("w.json", '{"ä": 2, "a": 0.5}'), ("w.csv", "ä,2\na, 0.5\n")])
+@pytest.mark.parametrize(("name", "text"), [("w.JSON", '{"ä": 2, "a": 0.5}'), ("w.csv", "ä,2\na, 0.5\n")])
 def test_weights_of_a_file_come_in_the_order_of_the_classes(tmp_path, name, text, mark):
     (tmp_path / name).write_text(mark + text, encoding="utf-8")
     assert class_weights(data_of(None, ("a", "ä")), tmp_path / name) == (0.5, 2.0)

@@ -43,3 +43,8 @@ def test_the_table_of_a_dataset_has_the_images_of_each_class(scans):
     table = scans._repr_html_()
     assert "<tr><th>examples</th><td>train 12, eval 8</td></tr>" in table
     assert "<tr><th>DRUSEN</th><td>train 3, eval 2</td></tr>" in table
+
+
+def test_two_classes_of_one_name_are_refused(scans):
+    with pytest.raises(ValueError, match="^images has several classes of the name CNV; rename them$"):
+        dataclasses.replace(scans, class_names=("CNV", "DME", "CNV", "NORMAL"))

@@ -168,6 +168,7 @@ def test_of_many_bad_rows_ten_are_named(manifest):
     "rows, task, refusal",
     [
         ([("file", "label"), ("a", "b")], "classification", "needs one column path; its first line has file, label$"),
+        ([("path", "label", "split", "split")], "classification", "needs one column split; its first line has path,"),
         ([("path;label",), ("a;b",)], "classification", "its first line has path;label, and ';' instead of commas$"),
         (
             [("path", "label", "split"), ("a", "1.5", "train"), ("b", "2.5", "test")],
@@ -200,3 +201,9 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "latin.csv").write_bytes(b"path,label\n\xe9,1\n")
     with pytest.raises(ValueError, match="is not UTF-8 text"):
         open_manifest(tmp_path / "latin.csv")
+
+
+def test_quoted_values_may_follow_a_blank(manifest):
+    path = manifest(("path", "label"), *((f"{number}.png", "a b"[:: number % 2 * 2 - 1]) for number in range(4)))
+    path.write_text(path.read_text().replace(",", ', "').replace("\n", '"\n'))
+    assert open_manifest(path).class_names == ("a b", "b a")

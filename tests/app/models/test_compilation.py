@@ -217,6 +217,8 @@ def test_models_that_cannot_be_changed_are_refused(classifier):
     with pytest.raises(ValueError, match="learning-rate schedule; pass a learning_rate, too"):
         rising = tf_keras.optimizers.schedules.ExponentialDecay(1e-3, 1, 2)
         recompile(classifier(tf_keras.optimizers.Adam(rising)), Optimization(warmup_steps=3))
+    with pytest.raises(ValueError, match="has not been compiled; compile it where it is built"):
+        recompile(tf_keras.Sequential([tf_keras.layers.Dense(1, input_shape=(1,))]), Optimization(ema=0.9))
     model = classifier()
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="label_smoothing is for categorical and binary cross-entropy"):

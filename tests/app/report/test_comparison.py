@@ -102,6 +102,7 @@ def test_a_metric_of_one_step_has_no_chart(runs, tmp_path):
 def test_runs_without_changes_do_not_differ(shared):
     change = changed(0, 0, shared)
     assert (change.difference, change.interval, change.p_value) == (0, (0, 0), 1)
+    assert ("shares no examples with the first run" in str(change)) == (not shared)
 
 
 def test_examples_that_changed_sides_are_shown_as_thumbnails(runs, tmp_path):

@@ -29,3 +29,9 @@ def test_a_directory_in_its_place_is_refused(tmp_path):
     (tmp_path / "evaluations.jsonl").mkdir()
     with pytest.raises(IsADirectoryError, match="Is a directory.*evaluations.jsonl"):
         evaluations.append(tmp_path, evaluations.entry_of("run/model.ckpt-2", METRICS))
+
+
+def test_other_data_is_no_curve_of_a_run_that_evaluated_nothing():
+    own, other = {"step": 8, "name": "afterwards"}, {"step": 8, "name": "afterwards", "images": "elsewhere"}
+    assert evaluations.curve_of([own, other]) == [own]
+    assert evaluations.curve_of([other]) == [other]

@@ -321,3 +321,18 @@ def test_resizing_squashes_crops_or_pads():
     for size in ((7, 13), (13, 7)):
         assert decode_image(encoded, size, resize="crop").shape == (*size, 3)
         assert decode_image(encoded, size, resize="pad").shape == (*size, 3)
+
+
+def test_an_export_pads_an_image_as_training_does():
+    encoded = saved(Image.fromarray(np.full((37, 53), 255, np.uint8)), "PNG")
+    padded = decode_image(encoded, (32, 24), resize="pad").numpy()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        bytes_of_image = tf.compat.v1.placeholder(tf.string, [])
+        served = decode_image(bytes_of_image, (32, 24), resize="pad", serving=True)
+        np.testing.assert_array_equal(session.run(served, {bytes_of_image: encoded}), padded)
+    assert padded.max(axis=(0, 2)).min() == 1  # no column is black
+
+
+def test_a_very_narrow_image_is_padded():
+    line = saved(Image.fromarray(np.full((1, 500), 255, np.uint8)), "PNG")
+    assert decode_image(line, (10, 10), resize="pad").numpy().max() == 1

@@ -36,16 +36,14 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
       ValueError: If a device does not exist, a layer matches no pattern or a pattern no layer, there are fewer layers
         than devices, an input of the model has no fixed size, or the model is not compiled or uses `jit_compile`.
     """
-    if not isinstance(model, keras.Model) or not placement.is_graph(model):
-        raise ValueError(f"{model!r} is not a graph of layers; pass a functional or Sequential model of tf_keras")
-    if model.jit_compile:
-        raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
     if isinstance(devices, Mapping):
         _check_there(devices.values())
         places = _by_name(model, devices)
     else:
         _check_there(devices)
         places = balance(model, devices)
+    if model.jit_compile:
+        raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
     source = ModelSource(TfKerasAdapter(), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
     return source.copy(tf.distribute.get_strategy())
 
@@ -85,6 +83,8 @@ def _check_there(devices: Iterable[str]) -> None:
 
 
 def _layers(model: keras.Model) -> list[keras.layers.Layer]:
+    if not isinstance(model, keras.Model) or not placement.is_graph(model):
+        raise ValueError(f"{model!r} is not a graph of layers; pass a functional or Sequential model of tf_keras")
     return [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
 
 

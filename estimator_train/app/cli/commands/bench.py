@@ -26,7 +26,10 @@ from estimator_train.app.runs.parsed_json import parsed
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
-_NOT_FOR_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")
+_NOT_FOR_BENCH = (
+    *("--model-dir", "--epochs", "--max-steps", "--phases"),
+    *("--resume", "--find-learning-rate", "--dry-run", "--verbose"),
+)
 
 _EXAMPLES = """\b
 Examples:

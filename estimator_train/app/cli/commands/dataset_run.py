@@ -63,10 +63,12 @@ def resolve(flags: SimpleNamespace) -> Run:
 def _settings(flags, model_dir):
     """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
     settings = Settings(**given_of(vars(flags), Settings), class_names=())
-    data, missing = _opened(settings, flags)
+    (data, missing), earlier = _opened(settings, flags), load_settings(model_dir)
     if settings.validation is None and (flags.early_stopping or flags.keep_best):
-        settings, data = _with_validation(settings, data, earlier=load_settings(model_dir))
+        settings, data = _with_validation(settings, data, earlier)
     settings = settings.filled_by(data)
+    if earlier is not None and flags.resume and run_file.newest_step(model_dir):  # its model has them; data may grow
+        settings = dataclasses.replace(settings, label_moments=earlier.label_moments)
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
     return settings, data, missing
@@ -109,11 +111,13 @@ def check(run: Run) -> None:
     """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
     settings, training = run.settings, run.training
     _check_flags_of_files(run)
+    if training.cache not in (None, "memory", "features"):
+        directories.check_directory(training.cache, "--cache")
     earlier = load_settings(run.model_dir)
     if earlier is not None and not run.finds_rate:
         now = settings
         if run.missing:
-            now = dataclasses.replace(now, class_names=earlier.class_names, label_moments=earlier.label_moments)
+            now = dataclasses.replace(now, class_names=earlier.class_names)
         check_same(dataclasses.asdict(now), dataclasses.asdict(earlier), run.model_dir)
         _check_phases(run, earlier)
     with one_line_errors():

@@ -152,9 +152,8 @@ def _rank(result):
     best, loss = entry["metrics"].get("accuracy"), entry["metrics"].get("loss")
     if computed is not None:
         best = next(iter(computed.summary().values()))
-    if loss is None:
-        loss = math.inf
-    return -(best or 0), loss
+    # R2 may be less than 0; NaN is None here
+    return [math.inf if value is None else value for value in (best and -best, loss)]
 
 
 def _summary(entry, result):

@@ -16,6 +16,7 @@ import time
 
 import click
 
+from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.parameters import Number
 
@@ -65,6 +66,7 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
     addresses = iter(free_addresses(workers + ps))
     cluster = {job: list(itertools.islice(addresses, size)) for job, size in sizes.items() if size}
     if logs:
+        check_directory(logs, "--logs")
         os.makedirs(logs, exist_ok=True)
     sizes["evaluator"] = int(evaluator)  # it is not part of the cluster
     processes = {}

@@ -90,12 +90,17 @@ def _build_as_defined(settings, load_weights):
 
 
 def _call_builder(settings, offered):
-    """Returns what the FILE:FUNCTION of --model does, called with those arguments that it names."""
+    """Returns the model of the FILE:FUNCTION of --model, called with the arguments that it names, or its defaults."""
     build = load_function(settings.model)
     named = inspect.signature(build).parameters
     if settings.dropout is not None and "dropout" not in named:
         raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and apply it")
-    return build(**{name: value for name, value in offered.items() if name in named})
+    needed = [name for name, each in named.items() if each.default is each.empty]
+    given = {name: value for name, value in offered.items() if name in named and (value is not None or name in needed)}
+    model = build(**given)
+    if model is None:
+        raise click.ClickException(f"{settings.model} returns None; let it return the model")
+    return model
 
 
 def _outputs(settings):

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn
@@ -59,7 +58,7 @@ def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images
         return entry
     with one_line_errors():
         evaluations.append(model_dir, entry)
-        is_missing = not as_path(model_dir, predictions_file.NAME).exists()
+        is_missing = predictions_file.read(model_dir) is None  # or in another form
         replaces = name != AFTERWARDS or is_missing or _is_result_by_command(model_dir)
         if result and settings.task == "classification" and replaces and not images:
             predictions_file.write(model_dir, data, settings.class_names, labels, outputs)

@@ -9,6 +9,7 @@ import click
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, timing_lines
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.datasets.dataset import DEFAULT_STEPS
+from estimator_train.app.metrics.class_metrics import digits
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.monitor import METRICS, Monitor
@@ -49,7 +50,7 @@ def say_result(result, run, timing, report, input_fn, say):
 
 
 def _kept_line(run, checkpoint, metric):
-    value = f"{run_file.metrics_of_best(checkpoint)[metric]:.4f}"
+    value = digits(run_file.metrics_of_best(checkpoint).get(metric))  # n/a if the file of metrics is damaged
     if run.validation_examples:
         value += f" on the {run.validation_examples} validation images"
     return (

@@ -117,6 +117,9 @@ def test_a_run_that_fails_ends_it_with_its_last_line(command, tmp_path):
         ("--replicas 1", "bench trains on a dataset: give --dataset NAME"),
         ("--recipe cats_vs_dogs", "--recipe has left the command: copy examples/cats_vs_dogs.py from the repository"),
         ("--dataset images --replicas 1 --max-steps=9", "--max-steps=9 is not for bench"),
+        ("--dataset images --epochs 2", "--epochs is not for bench"),
+        ("--dataset images --find-learning-rate", "--find-learning-rate is not for bench"),
+        ("--dataset images --verbose", "--verbose is not for bench"),
     ],
 )
 def test_bad_input_is_one_line(command, flags, message):

@@ -186,7 +186,8 @@ def test_a_resumed_run_cannot_go_back_to_an_earlier_phase(command, stored, tmp_p
         (["--replicas", "2"], "9: the rest of 4 epochs of 2 steps"),  # 5 + 7 / 2
         (["--replicas", "2", "--epochs", "5"], "11: the rest of 5 epochs of 2 steps"),
         (["--replicas", "2", "--max-steps", "6"], "6: 3 epochs of 2 steps"),
-        (["--replicas", "8", "--epochs", "1"], "5: the rest of 1 epoch of 1 step"),
+        (["--epochs", "1"], "3: 1 epoch of 3 steps"),  # with which a later --epochs 2 ends at step 6
+        (["--replicas", "8", "--epochs", "1"], "3: the rest of 1 epoch of 1 step"),  # 5 + (7 - 24) / 8
     ],
 )
 def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps, plan, started, tmp_path):
@@ -197,6 +198,21 @@ def test_a_run_resumed_on_other_devices_trains_its_epochs_to_the_end(now, steps,
 def test_a_run_resumed_on_more_data_trains_epochs_of_all(plan, started, tmp_path):
     started(train=8)
     assert plan("--model-dir", tmp_path, "--resume")["steps"] == "12: 4 epochs of 3 steps"
+
+
+@pytest.mark.parametrize(("step", "moments"), [(5, (50.0, 9.0)), (0, (2.5, 0.5))])
+def test_a_regression_resumed_on_more_data_keeps_the_scale_of_its_model(step, moments, flags, stored, scans, tmp_path):
+    rows = [
+        f"{scans}/dark/{number}.jpeg,{2 + number % 2},{side}" for number, side in enumerate(["train"] * 4 + ["val"])
+    ]
+    (tmp_path / "numbers.csv").write_text("\n".join(["path,label,split", *rows]))
+    manifest = {"dataset": "manifest", "data_dir": str(tmp_path / "numbers.csv"), "task": "regression"}
+    stored({}, **manifest, class_names=[], label_moments=[50.0, 9.0])
+    (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "model.ckpt-{step}"\n')
+    fixed = {"model": "vgg16", "image_size": (64, 64), "batch_size": 4, "model_dir": str(tmp_path), "resume": True}
+    run = dataset_run.resolve(flags(**manifest, **fixed))
+    dataset_run.check(run)
+    assert run.settings.label_moments == moments
 
 
 def test_the_same_dataset_replaces_nothing_of_a_resumed_run(plan, stored, scans, tmp_path):

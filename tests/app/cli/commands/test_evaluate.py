@@ -18,8 +18,9 @@ import tensorflow as tf
 
 from estimator_train import model_to_estimator
 from estimator_train.app import datasets
+from estimator_train.app.cli.commands.evaluate import _rank
 from estimator_train.app.cli.run import evaluation
-from estimator_train.app.metrics import tasks
+from estimator_train.app.metrics import regression, tasks
 from estimator_train.app.runs import evaluations, predictions_file, run_file
 
 
@@ -122,6 +123,13 @@ def test_all_checkpoints_are_ranked_by_accuracy_then_loss(outputs, expected):
     assert [row.split()[0] for row in rows] == best_first
 
 
+def test_a_regression_that_is_not_finite_ranks_last():
+    worse_than_the_mean = regression.result([], np.array([[1.0], [3.0]]), np.array([[9.0], [9.0]]))
+    diverged = {"metrics": {"loss": None}}, None
+    results = [diverged, ({"metrics": {"loss": 50.0}}, worse_than_the_mean)]
+    assert sorted(results, key=_rank)[-1] is diverged
+
+
 def test_predictions_are_a_row_an_image(outputs, entry, settings, data):
     header, *rows = outputs["predictions"]
     assert header == ["file", "true_class", "predicted_class", "bright", "dark"]
@@ -199,6 +207,8 @@ def test_predictions_csv_belongs_to_the_evaluation_that_compare_shows(settings, 
     assert predictions_after(6, [0, 0], **afterwards, images="other") == [0, 1]
     assert predictions_after(8, [1, 0], name="final") == [1, 0]
     assert predictions_after(0, [0, 0], **afterwards) == [1, 0]
+    (tmp_path / predictions_file.NAME).write_text("file,true_class,predicted_class,bright,dark\n")  # by --predictions
+    assert predictions_after(8, [0, 1], **afterwards) == [0, 1]
 
 
 def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):

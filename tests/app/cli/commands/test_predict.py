@@ -220,6 +220,7 @@ def test_a_table_is_the_default_format_and_a_checkpoint_can_be_chosen(command, t
     assert headers.split() == ["file", "class", "bright", "dark"]
     assert row.split()[:2] == [f"{scans}/dark/0.jpeg", "dark"]
     assert command(*flags, "--checkpoint", f"{trained.model_dir}/model.ckpt-12.index")[1] == newest
+    assert command(*flags, "--checkpoint", "model.ckpt-12")[1] == newest
     _, newest, _ = command(*flags, "--csv")  # with all digits
     assert command(*flags, "--csv", "--checkpoint", "6")[1] != newest
 

@@ -53,3 +53,26 @@ def test_a_terminal_shows_once_that_the_model_is_built(own_flags, settings, tmp_
     build_model(own)
     build_model(own)
     assert terminal.getvalue() == f"building {tmp_path}/own.py:build\n"
+
+
+OWN_DEFAULTS = """
+import tf_keras as keras
+
+def build(num_classes, image_size, weights, dropout=0.5):
+    assert weights is None
+    model = keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Dropout(dropout)])
+    model.compile("sgd", "mse")
+    return model
+
+def forgets(): ...
+"""
+
+
+def test_a_function_keeps_its_defaults_without_the_flags(settings, tmp_path):
+    (tmp_path / "defaults.py").write_text(OWN_DEFAULTS)
+    own = dataclasses.replace(settings, model=f"{tmp_path}/defaults.py:build")
+    for flag, rate in ((None, 0.5), (0.0, 0.0), (0.25, 0.25)):
+        model = build_model(dataclasses.replace(own, dropout=flag), Training(max_steps=1), 1)
+        assert model.layers[-1].rate == rate
+    with pytest.raises(click.ClickException, match="defaults.py:forgets returns None; let it return the model"):
+        build_model(dataclasses.replace(own, model=f"{tmp_path}/defaults.py:forgets"))

@@ -6,7 +6,7 @@ import pytest
 
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets
-from estimator_train.app.cli.run.result import Result, _too_short, diagnosis
+from estimator_train.app.cli.run.result import Result, _kept_line, _too_short, diagnosis
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.training_run import Run
 
@@ -32,3 +32,8 @@ def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
     input_fn = run.data.eval_input_fn(image_size=(24, 32), batch_size=1)
     said = diagnosis(timing, run.settings, Training(), run.data, input_fn)
     assert said.endswith("Try: a larger --batch-size.")  # small_cnn has no frozen layers, and there is no GPU
+
+
+def test_the_best_checkpoint_is_named_without_its_metrics(run, tmp_path):
+    (tmp_path / "model.ckpt-2.eval_result.json").write_text("{")
+    assert "with the loss n/a; evaluate, predict" in _kept_line(run, f"{tmp_path}/model.ckpt-2", "loss")
