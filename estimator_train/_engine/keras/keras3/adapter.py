@@ -150,7 +150,9 @@ class Keras3Adapter(Adapter):
     def output_names(self, model: Model) -> list[str] | None:
         if isinstance(model, keras.Sequential) and model.layers:
             return [model.layers[-1].name]
-        return super().output_names(model)
+        names = super().output_names(model)
+        # A layer that gives several outputs has its name there several times; tf_keras numbers them like this.
+        return names and [_numbered(name, names[:index].count(name)) for index, name in enumerate(names)]
 
     def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
@@ -207,6 +209,10 @@ class Keras3Adapter(Adapter):
 
 
 ADAPTER = Keras3Adapter()
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name
 
 
 def _tree(model: Model) -> tf.Module:

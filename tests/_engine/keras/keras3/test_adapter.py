@@ -381,3 +381,12 @@ def test_hooks_run_in_train_and_evaluate_whose_export_takes_image_bytes(tmp_path
     np.testing.assert_allclose(served["age"], predicted, atol=1e-6)
     kept = estimator.predictor(predict_keys="age")((images / 255).astype("float32"))
     np.testing.assert_allclose(kept["age"], predicted, atol=1e-6)
+
+
+def test_outputs_of_one_layer_are_numbered(tmp_path):
+    inputs, head = [keras.Input((1,)), keras.Input((1,))], layers.Dense(1, kernel_initializer="ones", name="head")
+    model = keras.Model(inputs, [head(each) for each in inputs])
+    model.compile("sgd", "mse")
+    one, two = tf.ones([1, 1]), tf.fill([1, 1], 2.0)
+    estimator = estimator_of(model, tmp_path)
+    assert list(estimator.predict(lambda: tf.data.Dataset.from_tensors(((one, two),)))) == [{"head": 1, "head_1": 2}]
