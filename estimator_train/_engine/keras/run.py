@@ -174,6 +174,8 @@ class StepRunner:
             counts.append(next_look(self._hooks, step) - step)
         if self._last_step is not None:
             counts.append(self._last_step - step)
+        if self._loop.takes_one_step:
+            counts.append(1)
         if at_once == "auto":
             seconds = max(self._call_seconds - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds

@@ -17,6 +17,7 @@ from estimator_train._engine.types import SessionRunHook
 class Loop:
     variables = ()
     batch_structure = {}
+    takes_one_step = False
 
     def __init__(self, state):
         self.counts, self.resets, self._state = [], 0, state
