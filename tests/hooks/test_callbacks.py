@@ -287,6 +287,22 @@ def test_swapped_averages_end_in_the_last_checkpoint_as_in_fit(data, batches, tm
         np.testing.assert_allclose(weight, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["tf_keras", pytest.param("keras", marks=pytest.mark.slow)])
+def test_weights_that_a_callback_restores_are_evaluated_instead_of_averages(name, data, batches, tmp_path):
+    kerases = importlib.import_module(name)
+
+    class Restores(kerases.callbacks.Callback):
+        def on_train_end(self, logs=None):
+            self.model.set_weights([np.zeros_like(weight) for weight in self.model.get_weights()])
+
+    model = kerases.Sequential([kerases.Input((4,)), kerases.layers.Dense(3)])
+    model.compile(kerases.optimizers.SGD(0.1, use_ema=True), "mse", jit_compile=False)
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    estimator.train(batches(data, 16), hooks=[et.CallbacksHook(Restores())], max_steps=2)
+    (predicted, *_) = estimator.predict(batches(data, 16))
+    assert not any(value.any() for value in predicted.values())
+
+
 class StopsIn(keras.callbacks.Callback):
     """Stops in the second epoch's third step, and keeps the names of the logs of epochs."""
 
