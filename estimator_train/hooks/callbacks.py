@@ -78,7 +78,7 @@ class CallbacksHook(EpochHook):
     def begin(self) -> None:
         if self._model is None:
             raise ValueError(
-                "CallbacksHook needs a Keras model, but this Estimator has a model_fn; use SessionRunHooks instead."
+                "CallbacksHook is for training a Keras model; with a model_fn, or in evaluate, use SessionRunHooks."
             )
         self._global_step = v1.train.get_global_step()
         values = v1.get_collection(step_outputs.MODEL_VALUES)
@@ -88,7 +88,7 @@ class CallbacksHook(EpochHook):
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
-        self._epoch = self._since_first(self._step) // self.steps_per_epoch if self.steps_per_epoch else 0
+        self._epoch = (self._step - self.first_step) // self.steps_per_epoch if self.steps_per_epoch else 0
         self._is_in_epoch = False
         self._averaged: list[np.ndarray] = []  # the last epoch's weights, if the optimizer keeps averages of them
         self._logs: dict[str, Any] = {}
@@ -108,7 +108,7 @@ class CallbacksHook(EpochHook):
             return global_step + 1
         if self.steps_per_epoch is None:
             return math.inf
-        return global_step + self.steps_per_epoch - self._since_first(global_step) % self.steps_per_epoch
+        return global_step + self.steps_per_epoch - (global_step - self.first_step) % self.steps_per_epoch
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         with self._as_in_fit():
@@ -161,11 +161,8 @@ class CallbacksHook(EpochHook):
 
     def _is_at_end_of_epoch(self) -> bool:
         if self.steps_per_epoch:
-            return self._since_first(self._step) % self.steps_per_epoch == 0
+            return (self._step - self.first_step) % self.steps_per_epoch == 0
         return bool(self._metrics)
-
-    def _since_first(self, step: int) -> int:
-        return step - self.first_step
 
     def _learning_rate(self) -> float | None:
         rate = self._adapter.learning_rate(self._model.optimizer)

@@ -71,15 +71,13 @@ def scaling_as_saved(root: Any, path: str) -> Any:
 
     A LossScaleOptimizer of Keras 3 has the optimizer as a part, and one of tf_keras has the parts of the optimizer.
     """
-    optimizer = getattr(root, "optimizer", None)
-    inner = None if optimizer is None else _children(optimizer).get("inner_optimizer")
-    is_inner = any(key.startswith("optimizer/inner_optimizer/") for key in reader_of(path).get_variable_to_shape_map())
-    if optimizer is None or is_inner == (inner is not None):
+    parts = _children(root)
+    optimizer = parts.get("optimizer")
+    keys = reader_of(path).get_variable_to_shape_map()
+    inner = optimizer and _children(optimizer).get("inner_optimizer")
+    if not optimizer or bool(inner) == any(key.startswith("optimizer/inner_optimizer/") for key in keys):
         return root
-    if inner is None:
-        inner = tf.Module()
-        inner.inner_optimizer = optimizer
-    return _with_parts(_children(root) | {"optimizer": inner})
+    return _with_parts(parts | {"optimizer": inner or _with_parts({"inner_optimizer": optimizer})})
 
 
 def without_slots(root: Any) -> tf.Module:

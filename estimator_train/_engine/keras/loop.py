@@ -43,8 +43,8 @@ class Loop:
         self.variables = ()  # those that the last traced function uses
         self.batch_structure = {}  # the structure of the program's batch outputs in the last `trace`
         self._outputs = {}  # output variables of the function being traced, by the names of their values
-        self.takes_one_step = False  # whether the last traced function may run one step in a call only
-        self._traced = {}  # the values of these three for every traced function
+        self._traced = {}  # the outputs and the batch structure of every traced function
+        self.takes_one_step = False  # whether a call must make a single step
         self._device = ""  # where the model's ops are without a strategy, if its loop is elsewhere, on the host
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
@@ -63,11 +63,10 @@ class Loop:
         reader = private_tensorflow.strategy_of(iterator)
         if self._counts_on_host and reader is not self._strategy:
             (self._device,) = reader.extended.worker_devices
-        self._outputs, self.batch_structure, self.takes_one_step = {}, {}, False
+        self._outputs, self.batch_structure = {}, {}
         # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
-        of_run = self._outputs, self.batch_structure, self.takes_one_step
-        self._outputs, self.batch_structure, self.takes_one_step = self._traced.setdefault(run, of_run)
+        self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
         self.variables = run.variables
         run_unchecked = private_tensorflow.unchecked(run)
 
