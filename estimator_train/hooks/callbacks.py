@@ -73,7 +73,7 @@ class CallbacksHook(EpochHook):
         self._reset_metrics = reset_metrics
         saves = config.save_checkpoints_steps or config.save_checkpoints_secs
         self._path = os.path.join(str(config.model_dir), "model.ckpt") if saves else None
-        self._callbacks = None
+        self._callbacks, self._epoch = None, 0
 
     def begin(self) -> None:
         if self._model is None:
@@ -88,7 +88,8 @@ class CallbacksHook(EpochHook):
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
-        self._epoch = (self._step - self.first_step) // self.steps_per_epoch if self.steps_per_epoch else 0
+        if self.steps_per_epoch:
+            self._epoch = (self._step - self.first_step) // self.steps_per_epoch
         self._is_in_epoch = False
         self._averaged: list[np.ndarray] = []  # the last epoch's weights, if the optimizer keeps averages of them
         self._logs: dict[str, Any] = {}

@@ -186,6 +186,23 @@ def test_a_restart_inside_an_epoch_keeps_the_rate_that_it_began_with(keras, data
     assert [train(max_steps) for max_steps in (1, 4, 6, 7)] == [0.5, 0.25, 0.25, 0.125]
 
 
+def test_a_session_after_an_error_goes_on_with_the_number_of_its_epoch(classifier, data, batches, tmp_path):
+    class Fails(et.SessionRunHook):
+        calls = 0
+
+        def before_run(self, run_context):
+            self.calls += 1
+            if self.calls == 5:
+                raise tf.errors.AbortedError(None, None, "as if a machine were gone")
+
+    epochs = []
+    notes = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: epochs.append(epoch))
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    train_spec = et.TrainSpec(batches(data, 16, None), 9, [Fails(), et.CallbacksHook(notes)])
+    et.train_and_evaluate(estimator, train_spec, et.EvalSpec(batches(data, 32), None, every_steps=3))
+    assert epochs == [0, 1, 2]
+
+
 def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp_path):
     class Freezes(keras.callbacks.Callback):
         """From the second epoch on nothing moves; at the end all weights are ones."""
