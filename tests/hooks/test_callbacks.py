@@ -186,7 +186,7 @@ def test_a_restart_inside_an_epoch_keeps_the_rate_that_it_began_with(keras, data
     assert [train(max_steps) for max_steps in (1, 4, 6, 7)] == [0.5, 0.25, 0.25, 0.125]
 
 
-def test_a_session_after_an_error_goes_on_with_the_number_of_its_epoch(classifier, data, batches, tmp_path):
+def test_a_session_after_an_error_counts_its_epochs_on(classifier, data, batches, tmp_path):
     class Fails(et.SessionRunHook):
         calls = 0
 
@@ -305,7 +305,7 @@ def test_swapped_averages_end_in_the_last_checkpoint_as_in_fit(data, batches, tm
 
 
 @pytest.mark.parametrize("name", ["tf_keras", pytest.param("keras", marks=pytest.mark.slow)])
-def test_weights_that_a_callback_restores_are_evaluated_instead_of_averages(name, data, batches, tmp_path):
+def test_weights_that_a_callback_restores_replace_the_averages(name, data, batches, tmp_path):
     kerases = importlib.import_module(name)
 
     class Restores(kerases.callbacks.Callback):

@@ -329,8 +329,7 @@ def _check_same_model(parts: SavedParts, path: str) -> None:
         for key in sorted(saved.keys() - expected.keys())
         if expected and key.startswith(_FUNCTIONAL) and "/.OPTIMIZER_SLOT/" not in key
     ]
-    differences = reshaped + missing + extra
-    if differences:
+    if differences := reshaped + missing + extra:
         raise other_model(path, differences)
 
 

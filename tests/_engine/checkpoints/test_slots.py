@@ -194,7 +194,7 @@ def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
 
 
 @pytest.mark.parametrize(("before", "after"), [("float16", None), slow(None, "float16")])
-def test_a_keras_3_optimizer_goes_on_when_its_loss_is_scaled_or_no_longer(before, after, tmp_path):
+def test_a_keras_3_optimizer_counts_on_when_a_loss_scale_comes_or_goes(before, after, tmp_path):
     for precision in (before, after):
         model = equal_layers(keras_3.Sequential, (), SCHEDULE)
         config = et.RunConfig(tmp_path, mixed_precision=precision)

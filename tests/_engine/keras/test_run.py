@@ -208,11 +208,11 @@ def test_a_session_after_an_error_restarts_with_new_data():
     run = runner(state, steps_per_loop=2)
     run.start()
     run()
-    first = run._iterator
+    first = run._iterators[0]
     assert run.global_step == 2 and "restarted" not in state.events
     run.start()
     assert state.events[-1] == "restarted" and run.global_step == 0
-    assert run._iterator is not first and state.own_loop.resets == 2
+    assert run._iterators[0] is not first and state.own_loop.resets == 2
 
 
 def test_a_loop_that_the_state_has_replaced_is_traced_again():

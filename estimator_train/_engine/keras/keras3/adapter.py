@@ -23,7 +23,7 @@ from estimator_train._engine.types import Nest, Strategy
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
-_Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, int]]
+_Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, int, tf.Tensor]]
 
 # Settings of an optimizer with which Keras 3 synchronizes replicas in a tf.cond, which TensorFlow refuses in fit, too.
 _OF_ONE_REPLICA = {
@@ -167,7 +167,7 @@ class Keras3Adapter(Adapter):
         parts_of = functools.cache(lambda metric: tf.nest.flatten(_tensors(metric.result())))
 
         def reduced(value: tf.Tensor) -> tf.Tensor:
-            metric, index = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, 0))
+            metric, index, _ = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, 0, None))
             if metric is None:
                 return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
             return parts_of(metric)[index]
@@ -333,15 +333,13 @@ def _symbols(trace: Trace) -> Nest:
 
 @contextlib.contextmanager
 def _recorded_results(metrics: Iterable[keras.metrics.Metric]) -> Iterator[_Recorded]:
-    """Records the metrics' results inside the block: by the ids of their tensors, (metric, which tensor of it)."""
+    """Records the metrics' results inside the block: by their tensors' ids, (metric, index, tensor, to keep the id)."""
     metrics = list({id(metric): metric for metric in metrics}.values())
     recorded: _Recorded = {}
-    kept = []
 
     def record(metric: keras.metrics.Metric, result: Callable[[], Nest]) -> Nest:
         value = _tensors(result())
-        kept.append(value)  # keeps the ids of its tensors from being reused
-        recorded.update({id(part): (metric, index) for index, part in enumerate(tf.nest.flatten(value))})
+        recorded.update({id(part): (metric, index, part) for index, part in enumerate(tf.nest.flatten(value))})
         return value
 
     for metric in metrics:
