@@ -412,3 +412,12 @@ def test_a_metric_that_gives_its_variable_counts_all_replicas(mirrored, tmp_path
     batches = tf.data.Dataset.from_tensors((tf.ones([3, 1]), tf.ones([3, 1])))
     metrics = estimator_of(model, tmp_path, mirrored(2)).evaluate(lambda: batches)
     assert (metrics["count"], metrics["twice"]) == (3, 6)
+
+
+def test_a_frozen_model_may_accumulate_steps(tmp_path):
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+    model.trainable = False
+    model.compile("sgd", "mse")
+    batches = tf.data.Dataset.from_tensors((tf.ones([3, 1]), tf.ones([3, 1])))
+    estimator = estimator_of(model, tmp_path, accumulate_steps=2).train(lambda: batches)
+    assert estimator.get_variable_value("global_step") == 1
