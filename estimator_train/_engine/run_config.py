@@ -86,7 +86,8 @@ class RunConfig:
         next checkpoint, log line or end. This and the following settings but the last apply to Keras models only.
       accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.
       mixed_precision: "bfloat16" or "float16", the dtype in which layers compute, except output and preprocessing
-        layers; variables stay float32. For float16, Keras' LossScaleOptimizer scales the loss.
+        layers, or in a function that builds the model, those with a dtype; variables stay float32. For float16, Keras'
+        LossScaleOptimizer scales the loss.
       recompute: whether to save memory by computing most activations again in the backward pass; for functional and
         Sequential models. Layers that cannot run twice, such as BatchNormalization and Dropout, are not recomputed: a
         model with one after every convolution saves memory only with `jit_compile`.

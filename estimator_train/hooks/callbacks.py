@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints.object_based import wait_for
+from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.hooks import EpochHook, is_overridden
 from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
 from estimator_train._engine.session import step_outputs
@@ -72,12 +73,12 @@ class CallbacksHook(EpochHook):
         self._reset_metrics = reset_metrics
         saves = config.save_checkpoints_steps or config.save_checkpoints_secs
         self._path = os.path.join(str(config.model_dir), "model.ckpt") if saves else None
-        self._callbacks = None
+        self._callbacks, self._epoch = None, 0
 
     def begin(self) -> None:
         if self._model is None:
             raise ValueError(
-                "CallbacksHook needs a Keras model, but this Estimator has a model_fn; use SessionRunHooks instead."
+                "CallbacksHook is for training a Keras model; with a model_fn, or in evaluate, use SessionRunHooks."
             )
         self._global_step = v1.train.get_global_step()
         values = v1.get_collection(step_outputs.MODEL_VALUES)
@@ -87,8 +88,10 @@ class CallbacksHook(EpochHook):
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
-        self._epoch = self._since_first(self._step) // self.steps_per_epoch if self.steps_per_epoch else 0
+        if self.steps_per_epoch:
+            self._epoch = (self._step - self.first_step) // self.steps_per_epoch
         self._is_in_epoch = False
+        self._averaged: list[np.ndarray] = []  # the last epoch's weights, if the optimizer keeps averages of them
         self._logs: dict[str, Any] = {}
         self._metrics: dict[str, Any] = {}
         if self._callbacks is None:  # not None if the session was recreated after an error
@@ -106,7 +109,7 @@ class CallbacksHook(EpochHook):
             return global_step + 1
         if self.steps_per_epoch is None:
             return math.inf
-        return global_step + self.steps_per_epoch - self._since_first(global_step) % self.steps_per_epoch
+        return global_step + self.steps_per_epoch - (global_step - self.first_step) % self.steps_per_epoch
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         with self._as_in_fit():
@@ -136,9 +139,12 @@ class CallbacksHook(EpochHook):
                 if self._is_in_epoch and self._step > self._begun_at:
                     self._end_epoch(is_last=True)
                 self._callbacks.on_train_end(self._logs)
+                if not all(map(np.array_equal, self._averaged, self._model.get_weights())):
+                    # Evaluation takes the averages, which would not show the weights that a callback has restored.
+                    object_based.restart_averages(self._adapter.saved_parts(self._model))
         if self._path is not None:
             # The last checkpoint was saved before the callbacks ran, and they may have changed weights since.
-            wait_for(self._saver)
+            object_based.wait_for(self._saver)
             self._saver.save(session, self._path, global_step=self._step)
 
     def _begin_epoch(self) -> None:
@@ -156,17 +162,16 @@ class CallbacksHook(EpochHook):
 
     def _is_at_end_of_epoch(self) -> bool:
         if self.steps_per_epoch:
-            return self._since_first(self._step) % self.steps_per_epoch == 0
+            return (self._step - self.first_step) % self.steps_per_epoch == 0
         return bool(self._metrics)
-
-    def _since_first(self, step: int) -> int:
-        return step - self.first_step
 
     def _learning_rate(self) -> float | None:
         rate = self._adapter.learning_rate(self._model.optimizer)
         return None if rate is None else float(rate)
 
     def _end_epoch(self, is_last: bool) -> None:
+        if object_based.keeps_averages(self._model.optimizer):
+            self._averaged = self._model.get_weights()
         if is_last:
             self._callbacks.set_params(self._callbacks.params | {"epochs": self._epoch + 1})
         if self._metrics:

@@ -186,6 +186,23 @@ def test_a_restart_inside_an_epoch_keeps_the_rate_that_it_began_with(keras, data
     assert [train(max_steps) for max_steps in (1, 4, 6, 7)] == [0.5, 0.25, 0.25, 0.125]
 
 
+def test_a_session_after_an_error_counts_its_epochs_on(classifier, data, batches, tmp_path):
+    class Fails(et.SessionRunHook):
+        calls = 0
+
+        def before_run(self, run_context):
+            self.calls += 1
+            if self.calls == 5:
+                raise tf.errors.AbortedError(None, None, "as if a machine were gone")
+
+    epochs = []
+    notes = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: epochs.append(epoch))
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    train_spec = et.TrainSpec(batches(data, 16, None), 9, [Fails(), et.CallbacksHook(notes)])
+    et.train_and_evaluate(estimator, train_spec, et.EvalSpec(batches(data, 32), None, every_steps=3))
+    assert epochs == [0, 1, 2]
+
+
 def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp_path):
     class Freezes(keras.callbacks.Callback):
         """From the second epoch on nothing moves; at the end all weights are ones."""
@@ -260,7 +277,7 @@ def test_what_cannot_be_served_is_refused(classifier, data, batches, tmp_path):
         loss = tf.reduce_sum(features)
         return et.EstimatorSpec(mode, loss=loss, train_op=tf.compat.v1.train.get_global_step().assign_add(1))
 
-    with pytest.raises(ValueError, match="this Estimator has a model_fn; use SessionRunHooks"):
+    with pytest.raises(ValueError, match="for training a Keras model; with a model_fn, .* use SessionRunHooks"):
         et.Estimator(model_fn, tmp_path).train(batches(data[0], 4), hooks=[et.CallbacksHook([])])
 
 
@@ -285,6 +302,22 @@ def test_swapped_averages_end_in_the_last_checkpoint_as_in_fit(data, batches, tm
     tf.train.Checkpoint(model).read(estimator.latest_checkpoint()).expect_partial()
     for weight, other in zip(model.get_weights(), fitted.get_weights(), strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tf_keras", pytest.param("keras", marks=pytest.mark.slow)])
+def test_weights_that_a_callback_restores_replace_the_averages(name, data, batches, tmp_path):
+    kerases = importlib.import_module(name)
+
+    class Restores(kerases.callbacks.Callback):
+        def on_train_end(self, logs=None):
+            self.model.set_weights([np.zeros_like(weight) for weight in self.model.get_weights()])
+
+    model = kerases.Sequential([kerases.Input((4,)), kerases.layers.Dense(3)])
+    model.compile(kerases.optimizers.SGD(0.1, use_ema=True), "mse", jit_compile=False)
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    estimator.train(batches(data, 16), hooks=[et.CallbacksHook(Restores())], max_steps=2)
+    (predicted, *_) = estimator.predict(batches(data, 16))
+    assert not any(value.any() for value in predicted.values())
 
 
 class StopsIn(keras.callbacks.Callback):

@@ -121,7 +121,7 @@ def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool
     ours, saved = _slots(parts), slots.saved(path)
     # After another choice of frozen layers, or of a schedule for a constant rate, they are at other places of the list.
     are_by_name = bool(ours) and list(ours.items()) != list(saved.items())
-    root = parts.root
+    root = slots.scaling_as_saved(parts.root, path)
     if are_by_name or (ours and not trains):
         root = slots.without_slots(root)
     _read(root, attached, parts, path)
@@ -196,6 +196,14 @@ def take_averages(parts: SavedParts, path: str) -> None:
         for key, average in slots.averages(path, list(_trained_by_key(parts))).items():
             if key in weights:
                 weights[key].assign(reader.get_tensor(average + VALUE))
+
+
+def restart_averages(parts: SavedParts) -> None:
+    """Sets the moving averages to the weights, where names tell which weights they belong to."""
+    variables, weights = _parts_of_optimizer(parts), _weights_by_key(parts)
+    for (key, slot), place in _slots(parts).items():
+        if slot == slots.AVERAGE:
+            variables[place].assign(weights[key])
 
 
 def has_slots_of_others(parts: SavedParts, path: str) -> bool:
@@ -321,8 +329,7 @@ def _check_same_model(parts: SavedParts, path: str) -> None:
         for key in sorted(saved.keys() - expected.keys())
         if expected and key.startswith(_FUNCTIONAL) and "/.OPTIMIZER_SLOT/" not in key
     ]
-    differences = reshaped + missing + extra
-    if differences:
+    if differences := reshaped + missing + extra:
         raise other_model(path, differences)
 
 

@@ -66,14 +66,24 @@ def is_identified(slots: Slots) -> bool:
     return all(weight is not None for weight, _ in slots)
 
 
+def scaling_as_saved(root: Any, path: str) -> Any:
+    """Returns a model's `root`, or a stand-in whose optimizer scales the loss where that at prefix `path` does.
+
+    A LossScaleOptimizer of Keras 3 has the optimizer as a part, and one of tf_keras has the parts of the optimizer.
+    """
+    parts = _children(root)
+    optimizer = parts.get("optimizer")
+    keys = reader_of(path).get_variable_to_shape_map()
+    inner = optimizer and _children(optimizer).get("inner_optimizer")
+    if not optimizer or bool(inner) == any(key.startswith("optimizer/inner_optimizer/") for key in keys):
+        return root
+    return _with_parts(parts | {"optimizer": inner or _with_parts({"inner_optimizer": optimizer})})
+
+
 def without_slots(root: Any) -> tf.Module:
     """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights."""
-    stand_in = tf.Module()
-    for name, part in _children(root).items():
-        if name == "optimizer":
-            part = _optimizer_without_slots(part)
-        setattr(stand_in, name, part)
-    return stand_in
+    parts = _children(root)
+    return _with_parts(parts | {"optimizer": _optimizer_without_slots(parts["optimizer"])})
 
 
 def _optimizer_without_slots(optimizer: Any) -> tf.Module:
@@ -82,12 +92,19 @@ def _optimizer_without_slots(optimizer: Any) -> tf.Module:
     slots = set()
     if listed is not None:
         slots = set(map(id, _children(listed).values()))
-    stand_in = tf.Module()
+    kept = {}
     for name, part in parts.items():
         if listed_variables(_children(part)) is not None:  # in a LossScaleOptimizer, or in a dict of several
-            setattr(stand_in, name, _optimizer_without_slots(part))
+            kept[name] = _optimizer_without_slots(part)
         elif slots.isdisjoint(map(id, _children(part).values())):
-            setattr(stand_in, name, part)
+            kept[name] = part
+    return _with_parts(kept)
+
+
+def _with_parts(parts: dict[str, Any]) -> tf.Module:
+    stand_in = tf.Module()
+    for name, part in parts.items():
+        setattr(stand_in, name, part)
     return stand_in
 
 

@@ -13,7 +13,6 @@ from estimator_train._engine.types import Nest
 
 v1 = tf.compat.v1
 
-
 _Served = collections.namedtuple("_Served", ["features", "receiver_tensors", "receiver_tensors_alternatives"])
 
 

@@ -245,7 +245,8 @@ class Adapter(abc.ABC):
     def apply_gradients(self, model: Model, means: list[tf.Tensor | None]) -> None:
         """Runs the second half of the step: updates the trainable variables with the result of `gradients`."""
         optimizer: Any = model.optimizer
-        optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
+        if means:  # Keras 3 cannot apply none, and the whole model may be frozen
+            optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
     def test_and_predict(self, model: Model, data: Nest) -> tuple[Logs, Nest]:
         """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""

@@ -44,6 +44,7 @@ class Loop:
         self.batch_structure = {}  # the structure of the program's batch outputs in the last `trace`
         self._outputs = {}  # output variables of the function being traced, by the names of their values
         self._traced = {}  # the outputs and the batch structure of every traced function
+        self.takes_one_step = False  # whether a call must make a single step
         self._device = ""  # where the model's ops are without a strategy, if its loop is elsewhere, on the host
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
@@ -214,10 +215,14 @@ class Loop:
             self._store_output(name, value)
             if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
                 self._store_output(step_outputs.EACH_STEP + name, value, at=done)
-        for index, output in enumerate(batch_outputs):
-            replicas = self._strategy.experimental_local_results(output)
-            self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
-        with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
+        joined = [_joined(self._strategy.experimental_local_results(output)) for output in batch_outputs]
+        self.batch_structure = tf.nest.pack_sequence_as(self.batch_structure, joined)
+        tensors = [part for part in tf.nest.flatten(joined, expand_composites=True) if part is not None]
+        for index, tensor in enumerate(tensors):
+            self._store_output(f"{step_outputs.BATCH}{index}", tensor)
+        ops = graph.get_operations()[before:]
+        self.takes_one_step |= any(map(_gathers_any_length, ops))
+        with tf.control_dependencies([op for op in ops if op.op_def.is_stateful]):
             ended = private_tensorflow.timestamp()
             self._done.assign_add(1)
         if examples is None:
@@ -321,6 +326,24 @@ class PredictionLoop:
     def _predict(self, features: Nest) -> dict[str, Nest]:
         predictions, _ = self._program.step((features,))
         return predictions
+
+
+def _joined(parts: Sequence[Nest]) -> Nest:
+    """Returns a part of the batches of all replicas as one: a tensor of any kind, a number for the batch, or None."""
+    first = parts[0]
+    if first is None or first.shape.rank == 0:
+        return first
+    if isinstance(first, tf.SparseTensor):
+        return tf.sparse.concat(0, list(parts), expand_nonconcat_dims=True)
+    return tf.concat(parts, axis=0)
+
+
+def _gathers_any_length(op: tf.Operation) -> bool:
+    """Returns whether replicas gather tensors in `op`, such as gradients of an Embedding, whose lengths are unknown.
+
+    TensorFlow takes the shapes of a collective op of its first run in a call, and fails where a later step has others.
+    """
+    return op.type.startswith("CollectiveGather") and tf.get_static_value(op.inputs[0]) is None
 
 
 def _sizes(batch: Nest) -> tf.Tensor:

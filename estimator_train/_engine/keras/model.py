@@ -254,7 +254,10 @@ class KerasModel(PreparedModel):
         self, spec: EstimatorSpec, hook_graph: HookGraph, batch_structure: Nest, config: RunConfig
     ) -> EstimatorSpec:
         with hook_graph.graph.as_default():
-            parts = tf.nest.pack_sequence_as(batch_structure, hook_graph.batch_tensors)
+            tensors = iter(hook_graph.batch_tensors)
+            parts = tf.nest.map_structure(
+                lambda part: None if part is None else next(tensors), batch_structure, expand_composites=True
+            )
             metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
             return spec._replace(eval_metric_ops=metrics)
 

@@ -18,7 +18,6 @@ from estimator_train._engine.hooks import EpochHook, next_look, see_each_step
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.keras.loop import kind_of_loop
 from estimator_train._engine.keras.model_state import BUILDING
-from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import step_outputs, tracebacks
@@ -82,11 +81,11 @@ class StepRunner:
         # Whoever does not close the run leaves that to the garbage collector.
         self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
         self.close.atexit = False
-        self._kind_of_loop = kind_of_loop(self._program, self._iterator, self._makes_single_steps())
+        self._kind_of_loop = kind_of_loop(self._program, self._iterators[0], self._makes_single_steps())
         self._loop = self._state.loop(self._program, self._kind_of_loop)
         try:
             with BUILDING:
-                self.value_specs, self._call = self._loop.trace(self._iterator)
+                self.value_specs, self._call = self._loop.trace(self._iterators[0])
         except Exception as error:
             raise tracebacks.shortened(error) from error.__cause__
 
@@ -101,11 +100,6 @@ class StepRunner:
     def batch_structure(self) -> Nest:
         """The structure of the program's batch outputs, whose tensors are values of each step."""
         return self._loop.batch_structure
-
-    @property
-    def _iterator(self) -> BatchIterator:
-        (iterator,) = self._iterators
-        return iterator
 
     def start(self) -> None:
         """Starts a new session; every session after the first one recovers from an error at the newest checkpoint."""
@@ -124,13 +118,13 @@ class StepRunner:
         loop = self._state.loop(self._program, self._kind_of_loop)
         if self._loop is not loop:
             self._loop = loop
-            _, self._call = loop.trace(self._iterator)
+            _, self._call = loop.trace(self._iterators[0])
         wishes = self.agreement.wishes() if self.agreement else ()
         step, begun = self.global_step, time.monotonic()
         try:
             self._is_called = True
             with synchronous.explaining_lost_worker(self._state.strategy):
-                values = self._call(self._iterator, *self._limits(), wishes)
+                values = self._call(self._iterators[0], *self._limits(), wishes)
         except KeyboardInterrupt:  # Python raises it once the steps are done
             self.count_steps_done()
             raise
@@ -174,6 +168,8 @@ class StepRunner:
             counts.append(next_look(self._hooks, step) - step)
         if self._last_step is not None:
             counts.append(self._last_step - step)
+        if self._loop.takes_one_step:
+            counts.append(1)
         if at_once == "auto":
             seconds = max(self._call_seconds - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds

@@ -20,7 +20,6 @@ from estimator_train._engine.types import Nest
 v1 = tf.compat.v1
 log = tf.get_logger()
 
-
 Serve: TypeAlias = Callable[[Nest], dict[str, ExportOutput]]  # from a batch of features to outputs by signature name
 
 

@@ -86,7 +86,8 @@ class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
     is_restored: bool = False
 
     def create_session(self) -> FunctionSession:
-        with eager_mode():
+        # Some datasets add functions to the default graph, and the hook graph of a session after an error is final.
+        with tf.Graph().as_default(), eager_mode():
             self.steps.start()
         self.hook_graph.variables.finish()
         self.scaffold.finalize()

@@ -193,6 +193,16 @@ def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     assert not again[0, kept[1]].any()
 
 
+@pytest.mark.parametrize(("before", "after"), [("float16", None), slow(None, "float16")])
+def test_a_keras_3_optimizer_counts_on_when_a_loss_scale_comes_or_goes(before, after, tmp_path):
+    for precision in (before, after):
+        model = equal_layers(keras_3.Sequential, (), SCHEDULE)
+        config = et.RunConfig(tmp_path, mixed_precision=precision)
+        estimator = et.model_to_estimator(model, config=config).train(fours(), steps=2)
+    inner = "" if after is None else "inner_optimizer/"
+    assert estimator.get_variable_value(f"optimizer/{inner}_iterations/.ATTRIBUTES/VARIABLE_VALUE") == 4
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [

@@ -476,3 +476,14 @@ def test_the_prediction_loop_runs_one_batch_a_call_or_batches_in_memory():
         call(iterator, 1, LONG, ())
     run = loop.trace_features(tf.TensorSpec([None], tf.int64))
     assert np.array_equal(run(tf.constant([3], tf.int64))["doubled"], [6])
+
+
+def test_replicas_train_an_embedding_on_batches_of_any_length(mirrored, tmp_path):
+    model = keras.Sequential([keras.layers.Embedding(9, 2), keras.layers.GlobalAveragePooling1D()])
+    model.compile("sgd", "mse")
+
+    def input_fn():
+        return tf.data.Dataset.range(2, 8).map(lambda size: (tf.ones([2, size], tf.int64), tf.ones([2, 2])))
+
+    config = et.RunConfig(tmp_path, train_distribute=mirrored(2), steps_per_loop=3)
+    assert et.model_to_estimator(model, config=config).train(input_fn).get_variable_value("global_step") == 3

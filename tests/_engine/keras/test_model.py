@@ -217,6 +217,37 @@ def test_added_metrics_accept_layers_with_conditions_on_tensors(tmp_path):
     assert estimator.evaluate(lambda: one(-2.0, 0.0))["sum"] == 2.0
 
 
+class Marked(keras.Model):
+    """Takes tensors of all kinds, and adds its loss."""
+
+    def call(self, features):
+        lengths = tf.cast(features["words"].row_lengths(), tf.float32)[:, None]
+        self.add_loss(tf.reduce_mean(lengths))
+        return lengths + tf.sparse.to_dense(features["marks"])
+
+
+@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
+def test_added_metrics_take_ragged_and_sparse_features_and_no_labels(replicas, mirrored, tmp_path):
+    def build():
+        model = Marked()
+        model.compile("sgd")
+        return model
+
+    def input_fn():
+        features = {"words": tf.ragged.constant([[1], [1, 1], [1, 1, 1]]), "marks": tf.sparse.eye(3) * 2.0}
+        return tf.data.Dataset.from_tensor_slices(features).batch(2).map(lambda features: (features, None))
+
+    def metric_fn(features, labels, predictions):
+        assert labels is None
+        marks = tf.sparse.reduce_sum(features["marks"], axis=1)
+        parts = features["words"].row_lengths(), marks, predictions["output_1"]
+        return {name: tf.compat.v1.metrics.mean(part) for name, part in zip("abc", parts, strict=True)}
+
+    estimator = et.add_metrics(estimator_of(build, tmp_path, mirrored(replicas)), metric_fn)
+    metrics = estimator.evaluate(input_fn)
+    assert pytest.approx([metrics[name] for name in "abc"]) == [2, 2, 2 + 2 / 3]
+
+
 @pytest.mark.slow
 def test_a_checkpoint_that_could_not_be_restored_leaves_nothing_behind(tmp_path):
     def model(units):

@@ -111,7 +111,8 @@ def test_batches_with_none_in_them_are_resumed(size, trained):
     assert trained(without_weights, steps=2) + trained(without_weights, steps=2) == list(range(8))
 
 
-def test_a_recovered_session_resumes_from_its_checkpoint(trained):
+@pytest.mark.parametrize("make", [from_dataset, pytest.param(numbers, marks=pytest.mark.slow)])
+def test_a_recovered_session_resumes_from_its_checkpoint(make, trained):
     class Fails(et.SessionRunHook):
         calls = 0
 
@@ -120,7 +121,7 @@ def test_a_recovered_session_resumes_from_its_checkpoint(trained):
             if self.calls == 4:
                 raise tf.errors.AbortedError(None, None, "as if a machine were gone")
 
-    seen = trained(numbers(batch_size=3, num_epochs=1), hooks=[Fails()], save_checkpoints_steps=2)
+    seen = trained(make(batch_size=3, num_epochs=1), hooks=[Fails()], save_checkpoints_steps=2)
     assert seen == [*range(9), *range(6, NUMBER)]  # the checkpoint of step 2 knows of 6 examples
 
 

@@ -17,6 +17,7 @@ from estimator_train._engine.types import SessionRunHook
 class Loop:
     variables = ()
     batch_structure = {}
+    takes_one_step = False
 
     def __init__(self, state):
         self.counts, self.resets, self._state = [], 0, state
@@ -207,11 +208,11 @@ def test_a_session_after_an_error_restarts_with_new_data():
     run = runner(state, steps_per_loop=2)
     run.start()
     run()
-    first = run._iterator
+    first = run._iterators[0]
     assert run.global_step == 2 and "restarted" not in state.events
     run.start()
     assert state.events[-1] == "restarted" and run.global_step == 0
-    assert run._iterator is not first and state.own_loop.resets == 2
+    assert run._iterators[0] is not first and state.own_loop.resets == 2
 
 
 def test_a_loop_that_the_state_has_replaced_is_traced_again():

@@ -23,7 +23,7 @@ from estimator_train._engine.types import Nest, Strategy
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
-_Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, str | None]]
+_Recorded: TypeAlias = dict[int, tuple[keras.metrics.Metric, int, tf.Tensor]]
 
 # Settings of an optimizer with which Keras 3 synchronizes replicas in a tf.cond, which TensorFlow refuses in fit, too.
 _OF_ONE_REPLICA = {
@@ -150,7 +150,9 @@ class Keras3Adapter(Adapter):
     def output_names(self, model: Model) -> list[str] | None:
         if isinstance(model, keras.Sequential) and model.layers:
             return [model.layers[-1].name]
-        return super().output_names(model)
+        names = super().output_names(model)
+        # A layer that gives several outputs has its name there several times; tf_keras numbers them like this.
+        return names and [_numbered(name, names[:index].count(name)) for index, name in enumerate(names)]
 
     def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
         """See `Adapter.run_step`.
@@ -162,14 +164,13 @@ class Keras3Adapter(Adapter):
             return strategy.run(step, args=(batch,))
         with _recorded_results(model.metrics) as recorded:
             logs, *others = strategy.run(step, args=(batch,))
-        result_of = functools.cache(lambda metric: metric.result())
+        parts_of = functools.cache(lambda metric: tf.nest.flatten(_tensors(metric.result())))
 
         def reduced(value: tf.Tensor) -> tf.Tensor:
-            metric, key = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, None))
+            metric, index, _ = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, 0, None))
             if metric is None:
                 return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
-            result = result_of(metric)
-            return result if key is None else result[key]
+            return parts_of(metric)[index]
 
         return {name: reduced(value) for name, value in logs.items()}, *others
 
@@ -207,6 +208,15 @@ class Keras3Adapter(Adapter):
 
 
 ADAPTER = Keras3Adapter()
+
+
+def _tensors(result: Nest) -> Nest:
+    """Returns a metric's result as tensors; it may be a variable."""
+    return tf.nest.map_structure(tf.convert_to_tensor, result)
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name
 
 
 def _tree(model: Model) -> tf.Module:
@@ -323,19 +333,13 @@ def _symbols(trace: Trace) -> Nest:
 
 @contextlib.contextmanager
 def _recorded_results(metrics: Iterable[keras.metrics.Metric]) -> Iterator[_Recorded]:
-    """Records the results of the metrics' `result()` inside the block: by the ids of their tensors, (metric, key).
-
-    If a result is a dict, the key is the tensor's key in it, otherwise None.
-    """
+    """Records the metrics' results inside the block: by their tensors' ids, (metric, index, tensor, to keep the id)."""
     metrics = list({id(metric): metric for metric in metrics}.values())
     recorded: _Recorded = {}
-    kept = []
 
     def record(metric: keras.metrics.Metric, result: Callable[[], Nest]) -> Nest:
-        value = result()
-        kept.append(value)  # keeps the ids of its tensors from being reused
-        parts = value if isinstance(value, dict) else {None: value}
-        recorded.update({id(part): (metric, key) for key, part in parts.items()})
+        value = _tensors(result())
+        recorded.update({id(part): (metric, index, part) for index, part in enumerate(tf.nest.flatten(value))})
         return value
 
     for metric in metrics:

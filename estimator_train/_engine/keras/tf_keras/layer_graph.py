@@ -25,7 +25,6 @@ _READS = (
     *("LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "Assert"),
 )
 
-
 Nodes: TypeAlias = list[NodeDef]
 
 

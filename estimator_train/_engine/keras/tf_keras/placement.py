@@ -106,15 +106,16 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
     By default, tf.GradientTape in a tf.function computes them on the first device, with a copy of all activations.
     """
     inputs = tf.nest.flatten((args, kwargs), expand_composites=True)
-    differentiable = [index for index, each in enumerate(inputs) if tf.is_tensor(each) and each.dtype.is_floating]
+    # A tensor that a layer takes twice, as in self-attention, has one gradient.
+    differentiable = {id(each): each for each in inputs if tf.is_tensor(each) and each.dtype.is_floating}
 
     @tf.custom_gradient
     def run(*tensors: tf.Tensor) -> tuple[Nest, Callable]:
-        for index, tensor in zip(differentiable, tensors, strict=True):
-            inputs[index] = tensor
+        own = dict(zip(differentiable, tensors, strict=True))
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(tensors)
-            own_args, own_kwargs = tf.nest.pack_sequence_as((args, kwargs), inputs, expand_composites=True)
+            own_inputs = [own.get(id(each), each) for each in inputs]
+            own_args, own_kwargs = tf.nest.pack_sequence_as((args, kwargs), own_inputs, expand_composites=True)
             outputs = function(*own_args, **own_kwargs)
 
         def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Nest:
@@ -128,4 +129,4 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
 
         return outputs, gradients
 
-    return run(*(inputs[index] for index in differentiable))
+    return run(*differentiable.values())

@@ -381,3 +381,43 @@ def test_hooks_run_in_train_and_evaluate_whose_export_takes_image_bytes(tmp_path
     np.testing.assert_allclose(served["age"], predicted, atol=1e-6)
     kept = estimator.predictor(predict_keys="age")((images / 255).astype("float32"))
     np.testing.assert_allclose(kept["age"], predicted, atol=1e-6)
+
+
+def test_outputs_of_one_layer_are_numbered(tmp_path):
+    inputs, head = [keras.Input((1,)), keras.Input((1,))], layers.Dense(1, kernel_initializer="ones", name="head")
+    model = keras.Model(inputs, [head(each) for each in inputs])
+    model.compile("sgd", "mse")
+    one, two = tf.ones([1, 1]), tf.fill([1, 1], 2.0)
+    estimator = estimator_of(model, tmp_path)
+    assert list(estimator.predict(lambda: tf.data.Dataset.from_tensors(((one, two),)))) == [{"head": 1, "head_1": 2}]
+
+
+class Count(keras.metrics.Metric):
+    """Counts examples; its result is a dict of a variable and a tensor."""
+
+    def __init__(self, **config):
+        super().__init__(**config)
+        self.total = self.add_weight(name="total", initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.total.assign_add(tf.cast(tf.shape(y_true)[0], tf.float32))
+
+    def result(self):
+        return {"count": self.total, "twice": 2 * self.total}
+
+
+def test_a_metric_that_gives_its_variable_counts_all_replicas(mirrored, tmp_path):
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[Count()])
+    batches = tf.data.Dataset.from_tensors((tf.ones([3, 1]), tf.ones([3, 1])))
+    metrics = estimator_of(model, tmp_path, mirrored(2)).evaluate(lambda: batches)
+    assert (metrics["count"], metrics["twice"]) == (3, 6)
+
+
+def test_a_frozen_model_may_accumulate_steps(tmp_path):
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+    model.trainable = False
+    model.compile("sgd", "mse")
+    batches = tf.data.Dataset.from_tensors((tf.ones([3, 1]), tf.ones([3, 1])))
+    estimator = estimator_of(model, tmp_path, accumulate_steps=2).train(lambda: batches)
+    assert estimator.get_variable_value("global_step") == 1

@@ -124,6 +124,14 @@ def test_recurrent_masked_and_shared_layers_are_split():
     assert_same(model, split, rng.integers(0, 9, (8, 5)), rng.integers(0, 2, 8))
 
 
+def test_a_tensor_that_a_layer_takes_twice_has_one_gradient():
+    inputs = keras.Input((4,))
+    outputs = layers.Dense(2)(inputs)
+    model = keras.Model(inputs, layers.Add()([outputs, outputs]))
+    model.compile("sgd", "mse")
+    assert_same(model, split_over(model, DEVICES), np.ones((3, 4), "float32"), np.ones((3, 2), "float32"))
+
+
 def test_a_layer_that_branches_on_tensors_still_does():
     class Doubling(layers.Layer):
         def call(self, inputs):
