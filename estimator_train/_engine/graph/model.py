@@ -111,12 +111,13 @@ class GraphModel(PreparedModel):
                 keep_whole_variables()
             _add_saver(spec.scaffold, config, checkpoint)
         creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains)
-        return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
+        hooks = [ReportAllocationsHook(), *input_hooks]
+        return Run(graph, spec, creator, hooks, close=lambda: private_tensorflow.forget_gradients(graph))
 
     def export(self, receiver_fns: dict[str, ReceiverFn], start: Start, directory: str, as_text: bool) -> None:
         builder = v1.saved_model.Builder(directory)
         for mode, receiver_fn in receiver_fns.items():
-            with _new_graph(start.config, None):
+            with _new_graph(start.config, None) as graph:
                 receiver = receiver_fn()
                 with self._warm_starting(start.checkpoint):
                     spec = self._spec(receiver.features, getattr(receiver, "labels", None), mode, start)
@@ -133,6 +134,7 @@ class GraphModel(PreparedModel):
                         builder.add_meta_graph_and_variables(session, **meta_graph)
                     else:
                         builder.add_meta_graph(**meta_graph)
+            private_tensorflow.forget_gradients(graph)
         builder.save(as_text)
 
     @contextlib.contextmanager

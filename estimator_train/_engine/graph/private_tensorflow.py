@@ -62,6 +62,17 @@ def add_init_feeds(scaffold: tf.compat.v1.train.Scaffold, feeds: dict[tf.Tensor,
         scaffold._init_feed_dict = (scaffold._init_feed_dict or {}) | feeds
 
 
+def forget_gradients(graph: tf.Graph) -> None:
+    """Forgets what tf.custom_gradient has registered for the ops of `graph`, or TensorFlow would keep it for ever."""
+    from tensorflow.python.framework import ops
+
+    for op in graph.get_operations():
+        if op.type == "IdentityN" and "_gradient_op_type" in op.node_def.attr:
+            name = tf.compat.as_str(op.get_attr("_gradient_op_type"))
+            if name.startswith("CustomGradient-"):
+                ops.gradient_registry._registry.pop(name, None)
+
+
 def session_config() -> tf.compat.v1.ConfigProto:
     """Returns a copy of the settings of a session that is created without any, with the devices of eager mode."""
     from tensorflow.python.eager import context

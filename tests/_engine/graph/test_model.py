@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
@@ -270,6 +272,29 @@ def test_a_session_that_is_lost_is_made_anew_from_the_newest_checkpoint(make_est
     assert hook.sessions == 2
     assert estimator.get_variable_value("global_step") == 5
     assert estimator.get_variable_value("w") == 5 * 1.5
+
+
+def test_no_graph_with_a_custom_gradient_outlives_its_run(tmp_path):
+    graphs = weakref.WeakSet()
+
+    def model_fn(features, mode):
+        graphs.add(v1.get_default_graph())
+        output = tf.nn.silu(v1.get_variable("weight", []) * features["x"])
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(output[0], v1.train.get_global_step())
+        return et.EstimatorSpec(mode, {"y": output}, output[0], train_op)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors({"x": [1.0]})
+
+    receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1])})
+    estimator = et.Estimator(model_fn, tmp_path / "run").train(input_fn)
+    estimator.evaluate(input_fn)
+    estimator.export_saved_model(tmp_path / "export", receiver_fn)
+    assert list(estimator.predict(input_fn))
+    end = time.monotonic() + 30
+    while graphs and time.monotonic() < end:
+        gc.collect()  # a session that is slow to close holds its graph in a thread
+    assert not list(graphs)
 
 
 def test_an_empty_data_set_makes_no_step_and_no_evaluation(make_estimator, log_lines):

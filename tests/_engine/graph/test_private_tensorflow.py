@@ -108,3 +108,12 @@ def test_the_settings_of_sessions_have_the_devices_of_eager_mode(graph):
     with v1.Session(config=config) as session:
         assert len(session.list_devices()) >= len(tf.config.list_logical_devices("CPU"))
     assert config is not private_tensorflow.session_config()
+
+
+def test_custom_gradients_of_a_graph_are_forgotten(graph):
+    """Each training with a Keras optimizer, and each graph with tf.nn.silu, would stay in memory for ever."""
+    given = tf.ones([2])
+    tf.gradients(tf.nn.silu(given), given)
+    private_tensorflow.forget_gradients(graph)
+    with pytest.raises(LookupError, match="No gradient defined for operation"):
+        tf.gradients(graph.get_tensor_by_name("IdentityN:0"), given)
