@@ -13,7 +13,7 @@ def test_a_step_is_one_line_and_a_new_metric_a_new_column(tmp_path):
     assert (tmp_path / "run" / "metrics.csv").read_text() == "step,loss,val_loss\n2,0.5,\n4,0.25,0.375\n"
 
 
-def test_the_next_step_is_appended_because_rewriting_takes_longer_each_time(tmp_path):
+def test_the_next_step_is_appended_because_rewriting_takes_longer(tmp_path):
     logger, path = CSVLogger(tmp_path), tmp_path / "metrics.csv"
     logger.log_metrics(2, {"loss": 0.5, "rate": 0.1})
     file = path.stat().st_ino
