@@ -85,4 +85,6 @@ def _read_csv(path, text):
                 f"class weights {path} line {number}: got {','.join(row)}, not a class and a weight such as "
                 "DRUSEN,2.5; a file has no header"
             ) from error
+        if len(weights) < number:
+            raise ValueError(f"class weights {path} line {number}: {row[0].strip()} has a weight already; leave one")
     return weights

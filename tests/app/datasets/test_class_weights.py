@@ -60,6 +60,7 @@ def test_a_file_that_is_not_there_is_named_with_balanced(tmp_path):
     ("name", "text", "message"),
     [
         ("w.csv", "a,1\nb\n", "w.csv line 2: got b, not a class and a weight such as DRUSEN,2.5"),
+        ("w.csv", "a,1\nb,2\n a,3\n", "w.csv line 3: a has a weight already; leave one"),
         ("w.csv", "class,weight\n", "line 1: got class,weight, not a class and a weight .* no header"),
         ("w.csv", "a,1\nc,2\n", "must have the classes a, b: it lacks b and there is no class c"),
         ("w.json", json.dumps({"a": 1, "b": -2}), "the weight of b must not be negative, got -2"),
