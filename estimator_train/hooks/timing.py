@@ -50,7 +50,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._output_dir = output_dir
         self._file = os.path.join(output_dir, "timing.json") if output_dir else ""
         self._every_n_steps = every_n_steps
-        # Of each call, of which a long training makes millions; the others are sums.
+        # A long training makes millions of calls, so only these two numbers of each are kept, and sums of the rest.
         self._step_seconds, self._steps = array.array("d"), array.array("q")
         self._warmups: list[int] = []  # the places of the calls that count as warm-up
         self._measured = self._warmup = self._unwritten = _Sum()

@@ -199,6 +199,7 @@ def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Pre
     def close() -> None:
         with run.as_default():
             session.close()
+        run.close()
 
     return function, close
 

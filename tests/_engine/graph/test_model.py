@@ -291,6 +291,8 @@ def test_no_graph_with_a_custom_gradient_outlives_its_run(tmp_path):
     estimator.evaluate(input_fn)
     estimator.export_saved_model(tmp_path / "export", receiver_fn)
     assert list(estimator.predict(input_fn))
+    with estimator.predictor() as predict:
+        assert predict({"x": [1.0]})
     end = time.monotonic() + 30
     while graphs and time.monotonic() < end:
         gc.collect()  # a session that is slow to close holds its graph in a thread

@@ -161,7 +161,7 @@ def test_undecodable_images_are_all_named_and_the_run_starts_again(command, fold
 def test_a_checkpoint_of_another_model_names_the_variables(command, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
     assert command(*OWN_FLAGS, "--max-steps", "2")[0] == 0
-    # Of another size, because Python may take a file of the same second and size for the one that it has compiled.
+    # The new file has another size: Python runs the old bytecode if size and second of the change are the same.
     (tmp_path / "own.py").write_text(OWN_CODE.replace("keras.layers.Dense(1,", "keras.layers.Dense(12,"))
     # In a process that has not imported own.py.
     flags = [*OWN_FLAGS, "--max-steps", "4", "--resume"]
