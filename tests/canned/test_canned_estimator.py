@@ -63,7 +63,7 @@ def losses(log_lines):
 
 
 @pytest.mark.slow
-@models(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "DNNLinearCombined"))
+@models(("v2", "DNN"), ("v1", "DNNLinearCombined"))
 def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, columns, examples, tmp_path, log_lines):
     started = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
     names = started.get_variable_names()
@@ -108,7 +108,7 @@ def test_regressor_learns_two_numbers(generation, model, few_columns, examples, 
 
 
 @pytest.mark.slow
-@models(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNNLinearCombined"))
+@models(("v2", "Linear"), ("v1", "DNNLinearCombined"))
 def test_estimator_takes_several_heads(generation, model, few_columns, examples):
     head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
     estimator = make(generation, "Estimator", model, few_columns, head)

@@ -115,14 +115,14 @@ with tf.Graph().as_default():
     step = v1.train.get_or_create_global_step()
     weight = v1.get_variable("weight", initializer=tf.random.normal([3]))
     loss = tf.reduce_sum(tf.square(weight - 3.0))
-    optimizer = v1.train.AdamOptimizer(0.1, epsilon=0.01 if planted == "epsilon" else 1e-8)
+    optimizer = v1.train.AdamOptimizer(0.1)
     update, skip = optimizer.minimize(loss, step), v1.assign_add(step, 1)
     hooks = [v1.train.StopAtStepHook(4)]
     model_dir = tempfile.mkdtemp()
     with v1.train.MonitoredTrainingSession("", True, model_dir, None, hooks, save_checkpoint_steps=1) as session:
         for number in range(1, 5):
             session.run(skip if planted == "update" and number == 3 else update)
-    print("trained to step", 5 if planted == "line" else 4)
+    print("trained to step 4")
     print("trained in 2 s")
 """
 
@@ -151,12 +151,11 @@ def test_a_script_that_does_the_same_is_equal_from_the_same_initial_values(comma
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("planted", "step"), [("epsilon", 1), ("update", 3)])
-def test_a_planted_difference_is_named_by_variable_and_step(command, planted, step):
-    code, output = command(planted, "--same-initial-values")
+def test_a_planted_difference_is_named_by_variable_and_step(command):
+    code, output = command("update", "--same-initial-values")
     first, *table = re.findall(r"^checkpoint tmp/tmp0/model\.ckpt: (\S+) +(\d) ", output, re.MULTILINE)
     assert code == 1 and output.endswith("\ndifferent\n")
-    assert first[1] == str(step) and ("weight", str(step)) in [first, *table]
+    assert first[1] == "3" and ("weight", "3") in [first, *table]
 
 
 ESTIMATOR = """

@@ -78,8 +78,6 @@ def test_a_model_fn_resumes_its_checkpoint(model_dir):
     [
         pytest.param("keras_checkpoint", keras.optimizers.legacy, id="checkpoint, legacy"),
         pytest.param("keras_saver", keras.optimizers, id="saver, new"),
-        pytest.param("keras_checkpoint", keras.optimizers, id="checkpoint, new"),
-        pytest.param("keras_saver", keras.optimizers.legacy, id="saver, legacy"),
     ],
 )
 def test_a_keras_model_resumes_its_checkpoint_in_both_formats(kind, optimizers, model_dir):

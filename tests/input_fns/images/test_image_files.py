@@ -327,8 +327,7 @@ def test_batches_may_come_in_any_order(many):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, 2])
-def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrored, tmp_path):
+def test_an_estimator_makes_grayscale_images_rgb_on_the_device(mirrored, tmp_path):
     """Gray, color and gray batches; the last two are split over replicas together."""
     for index in range(9):
         write_image(tmp_path / "a" / f"{index}.jpeg", channels=3 if index in (4, 5) else 1, seed=index)
@@ -336,7 +335,7 @@ def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrore
     assert [images.shape[-1] for images, _ in input_fn.host_batches()] == [1, 1, 3, 1, 1]
     model = keras.Sequential([keras.layers.Flatten(input_shape=(8, 8, 3)), keras.layers.Dense(1, name="dense")])
     model.compile("sgd", "mse")
-    config = et.RunConfig(train_distribute=mirrored(replicas), eval_distribute=mirrored(replicas))
+    config = et.RunConfig(train_distribute=mirrored(2), eval_distribute=mirrored(2))
     results = []
     for given in (input_fn, lambda: input_fn()):  # the latter leaves nothing to the device
         estimator = et.model_to_estimator(model, config=config)

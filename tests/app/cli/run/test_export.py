@@ -320,7 +320,9 @@ def test_calibration_takes_training_images_in_the_order_of_training(settings, sc
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs real photographs and weights")
-def test_mobilenet_v2_in_8_bits_is_as_accurate_on_real_photographs(command):
+def test_mobilenet_v2_in_8_bits_is_as_accurate_on_real_photographs(command, monkeypatch):
+    monkeypatch.setattr(run_export, "CALIBRATED", 40)
+    monkeypatch.setattr(run_export, "EVALUATED", 100)
     (weights,) = (REAL.parent / "weights").iterdir()
     flags = ["--dataset", "cats_vs_dogs", "--data-dir", REAL.parent / "cats_vs_dogs", "--weights", weights]
     flags += ["--image-size", "160", "--max-steps", "16", "--seed", "1", "--quiet"]
