@@ -95,7 +95,11 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
     ("keras", "replicas", "settings"),
     [
         (tf_keras, None, {}),
-        slow(keras3, 2, {"with_callbacks": True, "resume_input": True, "accumulate_steps": 2, "async_checkpoints": True}),
+        slow(
+            keras3,
+            2,
+            dict.fromkeys(("with_callbacks", "resume_input", "async_checkpoints"), True) | {"accumulate_steps": 2},
+        ),
     ],
 )
 def test_they_give_what_single_steps_give(keras, replicas, settings, data, mirrored, log_lines, tmp_path):

@@ -353,14 +353,14 @@ def test_evaluate_equals_keras_at_every_batch_size_and_number_of_replicas(
         et.model_to_estimator(model, model_dir=tmp_path, config=et.RunConfig(eval_distribute=mirrored(replicas)))
         for replicas in (None, 2, 3)
     )
-    for examples, batch_size in [(96, 1), (96, 7), (96, 50), (96, 96), (33, 16), (4, 3)]:
+    for examples, batch_size in [(96, 7), (96, 50), (33, 16), (4, 3)]:
         part = tuple(array[:examples] for array in data)
         expected = model.evaluate(*part, batch_size=batch_size, verbose=0, return_dict=True) | {"global_step": 0}
         for estimator in (one, two, three):
             results = estimator.evaluate(batches(part, batch_size))
             assert results == pytest.approx(expected, rel=1e-6), (examples, batch_size)
     # Three batches: at the end there is none for the second replica.
-    first, *others = (two.evaluate(batches(data, 32)) for _ in range(6))
+    first, *others = (two.evaluate(batches(data, 32)) for _ in range(3))
     assert all(other == first for other in others)
 
 

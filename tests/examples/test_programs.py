@@ -32,7 +32,13 @@ SHALLOW = {
             "keras.layers.BatchNormalization(), keras.layers.GlobalAveragePooling2D()])"
         )
     },
-    "cyclegan": {"keras.layers.GroupNormalization(groups=-1, epsilon=1e-5)(features)": "features"},
+    "cyclegan": {
+        "keras.layers.GroupNormalization(groups=-1, epsilon=1e-5)(features)": "features",
+        "for level in (1, 2)": "for level in ()",
+        "for level in (1, 0)": "for level in ()",
+        "(0, 1))": "(0, 0))",  # blocks
+        "levels = 3 if side >= 128 else 2": "levels = 0",
+    },
     "unet3d": {"POOLINGS = 3": "POOLINGS = 1"},
 }
 # The first step is shown when it is done, and not after ten seconds.

@@ -13,12 +13,12 @@ from tests.faults.runs import Row
 # Images and tables have a separate test, and tests/distribution kills tasks of clusters.
 COUNTS = {
     "archives": 100,
-    "checkpoints": 10,
+    "checkpoints": 5,
     "crashes": 1,
     "cycles": 4,
     "disks": 1,
-    "folders": 4,
-    "kills": 2,
+    "folders": 2,
+    "kills": 1,
     "resumed_input": 1,
     "signals": 1,
 }

@@ -11,7 +11,7 @@ from tests.fuzz import command, keras, toy
 from tests.fuzz.process import CheckingProcess
 
 # Kind, seed and number of each case, chosen for different models and verbs; both Kerases, and two replicas of each.
-SHORT = [(keras, 21, 0), (keras, 21, 1), *((command, 28, number) for number in range(4))]
+SHORT = [(keras, 21, 0), (keras, 21, 1), *((command, 28, number) for number in range(2))]
 
 
 @pytest.mark.slow
