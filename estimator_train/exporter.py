@@ -103,10 +103,10 @@ class _SavedModelExporter(_NamedExporter):
     def __init__(
         self,
         name: str,
-        serving_input_receiver_fn: Callable[[], InputReceiver] | None,
-        assets_extra: Mapping[str, str | os.PathLike[str]] | None,
-        as_text: bool,
-        exports_to_keep: int | None,
+        serving_input_receiver_fn: Callable[[], InputReceiver],
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+        exports_to_keep: int | None = 5,
     ) -> None:
         if exports_to_keep is not None and exports_to_keep <= 0:
             raise ValueError(f"`exports_to_keep`, if provided, must be positive number. Got {exports_to_keep}")
@@ -122,7 +122,7 @@ class _SavedModelExporter(_NamedExporter):
     def _write(self, evaluated: _Evaluated, assets: Mapping[str, str]) -> bytes:
         path = evaluated.estimator.export_saved_model(
             evaluated.directory,
-            self._serving_input_receiver_fn,  # type: ignore[arg-type]  # which refuses None
+            self._serving_input_receiver_fn,
             assets_extra={**self._assets_extra, **assets},
             as_text=self._as_text,
             checkpoint_path=evaluated.checkpoint,
@@ -170,16 +170,6 @@ class LatestExporter(_SavedModelExporter):
       name: name of the exporter and its directory.
       exports_to_keep: number of SavedModels to keep, at least 1, or else a ValueError is raised; None keeps all.
     """
-
-    def __init__(
-        self,
-        name: str,
-        serving_input_receiver_fn: Callable[[], InputReceiver],
-        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
-        as_text: bool = False,
-        exports_to_keep: int | None = 5,
-    ) -> None:
-        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
 
 
 def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., bool]:
@@ -259,7 +249,8 @@ class BestExporter(_SavedModelExporter):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
-        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+        receiver_fn: Any = serving_input_receiver_fn  # export_saved_model refuses None
+        super().__init__(name, receiver_fn, assets_extra, as_text, exports_to_keep)
         _check_compare_fn(compare_fn)
         self._event_file_pattern = event_file_pattern
         self._compare_fn = compare_fn
