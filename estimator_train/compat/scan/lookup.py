@@ -10,6 +10,7 @@ from estimator_train.compat.drop_in import moved, names
 from estimator_train.compat.scan.installed import Target, file_of, names_of, paths_of
 from estimator_train.compat.scan.private_tensorflow import API, INSIDE
 from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, private_tensorflow
+from estimator_train.compat.tf1.contrib_moved import MOVED
 
 _V1 = f"{API}.compat.v1"
 _CONTRIB = "tensorflow.contrib"
@@ -185,6 +186,8 @@ class Lookup:
             file = self.attribute(ours, module.rpartition(".")[2])
             if file and not isinstance(file, Value):
                 ours = file
+        if isinstance(ours, str) and name in MOVED.get(ours, ()):
+            return VALUE
         return ours and self.attribute(ours, name)
 
     def _of_file(self, module: str, name: str) -> Found | None:

@@ -7,11 +7,13 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import operator
 import pkgutil
 import sys
 import types
 
 from estimator_train.compat.tf1 import contrib
+from estimator_train.compat.tf1.contrib_moved import MOVED
 from estimator_train.compat.tf1.instead import INSTEAD
 
 _ROOT = "tensorflow.contrib"
@@ -89,7 +91,7 @@ class _ContribModule(types.ModuleType):
             return importlib.import_module(f"{_ROOT}.{name}")
         if name.startswith("__") or name not in _names(self.__name__):
             raise AttributeError(_why_absent(self.__name__, name), name=name, obj=self)
-        value = getattr(_ours(self.__name__), name)
+        value = _value(_ours(self.__name__), name)
         setattr(self, name, value)
         return value
 
@@ -100,7 +102,9 @@ class _ContribModule(types.ModuleType):
 def _names(path):
     if path == _ROOT:
         return sorted(filter(_is_served, _SERVED))
-    return sorted(name for name in vars(_ours(path)) if not name.startswith("_") and name != "tf")
+    ours = _ours(path)
+    own = [name for name in vars(ours) if not name.startswith("_") and name != "tf"]
+    return sorted({*own, *MOVED.get(ours.__name__, ())})
 
 
 def _ours(path):
@@ -108,6 +112,15 @@ def _ours(path):
     ours = importlib.import_module(source_of(path))
     file = getattr(ours, path.rpartition(".")[2], None) if ".python" in path else None
     return file if isinstance(file, types.ModuleType) else ours
+
+
+def _value(ours, name):
+    moved = MOVED.get(ours.__name__, {})
+    if name not in moved:
+        return getattr(ours, name)
+    import tensorflow as tf
+
+    return operator.attrgetter(moved[name])(tf.compat)
 
 
 def _why_absent(module, name):

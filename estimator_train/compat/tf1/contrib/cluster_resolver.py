@@ -2,16 +2,6 @@
 
 import tensorflow as tf
 
-_resolvers = tf.compat.v1.distribute.cluster_resolver
-
-ClusterResolver = _resolvers.ClusterResolver
-GceClusterResolver = _resolvers.GCEClusterResolver
-KubernetesClusterResolver = _resolvers.KubernetesClusterResolver
-SimpleClusterResolver = _resolvers.SimpleClusterResolver
-SlurmClusterResolver = _resolvers.SlurmClusterResolver
-TFConfigClusterResolver = _resolvers.TFConfigClusterResolver
-UnionClusterResolver = _resolvers.UnionResolver
-
 
 class TPUClusterResolver(tf.compat.v1.distribute.cluster_resolver.SimpleClusterResolver):
     """Connects to no TPU: its cluster is empty, and its master is this process, as TPUEstimator(use_tpu=False) needs.

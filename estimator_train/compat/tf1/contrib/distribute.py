@@ -6,17 +6,6 @@ from estimator_train._engine.distribution import absent_gpus, strategies
 
 _v1 = tf.compat.v1.distribute
 
-CrossDeviceOps = _v1.CrossDeviceOps
-DistributionStrategy = _v1.Strategy
-OneDeviceStrategy = _v1.OneDeviceStrategy
-ReductionToOneDeviceCrossDeviceOps = _v1.ReductionToOneDevice
-get_cross_replica_context = tf.distribute.get_strategy
-get_loss_reduction = _v1.get_loss_reduction
-get_replica_context = _v1.get_replica_context
-get_strategy = _v1.get_strategy
-has_strategy = _v1.has_strategy
-in_cross_replica_context = _v1.in_cross_replica_context
-
 
 def AllReduceCrossDeviceOps(
     all_reduce_alg="nccl", num_packs=1, agg_small_grads_max_bytes=0, agg_small_grads_max_group=10

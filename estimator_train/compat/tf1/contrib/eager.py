@@ -5,18 +5,7 @@ import tf_keras as keras
 
 _v1 = tf.compat.v1
 
-Checkpoint = tf.train.Checkpoint
-GradientTape = tf.GradientTape
-custom_gradient = tf.custom_gradient
-defun = tf.function
-enable_eager_execution = _v1.enable_eager_execution
-executing_eagerly = tf.executing_eagerly
-function = tf.function
-in_eager_mode = tf.executing_eagerly
-make_template = _v1.make_template
 metrics = keras.metrics
-py_func = tf.py_function
-wrap_function = _v1.wrap_function
 
 
 def Iterator(dataset):

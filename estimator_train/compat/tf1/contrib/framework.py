@@ -11,21 +11,10 @@ from estimator_train.compat.tf1 import private_tf_slim as _private_tf_slim  # no
 _v1 = tf.compat.v1
 _deprecation = _private_tensorflow.deprecation()
 
-CriticalSection = tf.CriticalSection
-argsort = tf.argsort
-assert_same_float_dtype = _v1.debugging.assert_same_float_dtype
-assert_scalar = _v1.debugging.assert_scalar
-checkpoints_iterator = tf.train.checkpoints_iterator
 deprecated = _deprecation.deprecated
 deprecated_arg_values = _deprecation.deprecated_arg_values
 deprecated_args = _deprecation.deprecated_args
-init_from_checkpoint = _v1.train.init_from_checkpoint
-is_tensor = tf.is_tensor
-list_variables = tf.train.list_variables
-load_checkpoint = tf.train.load_checkpoint
-load_variable = tf.train.load_variable
 nest = _private_tensorflow.nest()
-sort = tf.sort
 
 
 def zero_initializer(ref, use_locking=True, name="zero_initializer"):

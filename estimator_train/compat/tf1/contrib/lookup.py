@@ -4,18 +4,13 @@ import tensorflow as tf
 
 from estimator_train.compat.drop_in import private_tensorflow as _private_tensorflow
 
-_lookup = tf.compat.v1.lookup
 _lookup_ops = _private_tensorflow.lookup_ops()
 
 FastHashSpec = _lookup_ops.FastHashSpec
 HasherSpec = _lookup_ops.HasherSpec
 IdTableWithHashBuckets = _lookup_ops.IdTableWithHashBuckets
-KeyValueTensorInitializer = _lookup.KeyValueTensorInitializer
-MutableHashTable = _lookup.experimental.MutableHashTable
 StrongHashSpec = _lookup_ops.StrongHashSpec
 TextFileIdTableInitializer = _lookup_ops.TextFileIdTableInitializer
-TextFileIndex = _lookup.TextFileIndex
-TextFileInitializer = _lookup.TextFileInitializer
 TextFileStringTableInitializer = _lookup_ops.TextFileStringTableInitializer
 index_table_from_file = _lookup_ops.index_table_from_file
 index_to_string_table_from_file = _lookup_ops.index_to_string_table_from_file

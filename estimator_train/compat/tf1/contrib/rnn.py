@@ -3,21 +3,7 @@
 import tensorflow as tf
 
 _v1 = tf.compat.v1
-_cells = _v1.nn.rnn_cell
-
-BasicLSTMCell = _cells.BasicLSTMCell
-BasicRNNCell = _cells.BasicRNNCell
-DeviceWrapper = _cells.DeviceWrapper
-DropoutWrapper = _cells.DropoutWrapper
-GRUCell = _cells.GRUCell
-LSTMCell = _cells.LSTMCell
-LSTMStateTuple = _cells.LSTMStateTuple
-MultiRNNCell = _cells.MultiRNNCell
-RNNCell = _cells.RNNCell
-ResidualWrapper = _cells.ResidualWrapper
-static_bidirectional_rnn = _v1.nn.static_bidirectional_rnn
-static_rnn = _v1.nn.static_rnn
-static_state_saving_rnn = _v1.nn.static_state_saving_rnn
+_LSTMStateTuple = _v1.nn.rnn_cell.LSTMStateTuple
 
 
 def LSTMBlockCell(
@@ -25,11 +11,11 @@ def LSTMBlockCell(
 ):
     """Returns an LSTMCell, whose variables have the same layout."""
     options = {"forget_bias": forget_bias, "reuse": reuse, "name": name, "dtype": dtype}
-    return LSTMCell(num_units, use_peephole, _clip(cell_clip), **options)
+    return _v1.nn.rnn_cell.LSTMCell(num_units, use_peephole, _clip(cell_clip), **options)
 
 
 def GRUBlockCellV2(num_units=None, reuse=None, name="gru_cell"):
-    return GRUCell(num_units, reuse=reuse, name=name)
+    return _v1.nn.rnn_cell.GRUCell(num_units, reuse=reuse, name=name)
 
 
 class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
@@ -63,7 +49,7 @@ class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
         """Returns (outputs [time, batch, num_units], final LSTMStateTuple)."""
         time, batch = tf.unstack(tf.shape(inputs)[:2])
         zeros = tf.zeros([batch, self.num_units], inputs.dtype)
-        first = LSTMStateTuple(*initial_state or (zeros, zeros))
+        first = _LSTMStateTuple(*initial_state or (zeros, zeros))
         peepholes = self._peepholes if self._use_peephole else [tf.zeros([self.num_units], inputs.dtype)] * 3
         run = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.cast(time if sequence_length is None else tf.reduce_max(sequence_length), tf.int64),
@@ -78,11 +64,11 @@ class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
             use_peephole=self._use_peephole,
         )
         if sequence_length is None:
-            return run.h, LSTMStateTuple(run.cs[-1], run.h[-1])
+            return run.h, _LSTMStateTuple(run.cs[-1], run.h[-1])
         # The op goes on after the end of short sequences.
         inside = tf.transpose(tf.sequence_mask(sequence_length, time, inputs.dtype))[:, :, None]
         state = _at(sequence_length, first.c, run.cs), _at(sequence_length, first.h, run.h)
-        return run.h * inside, LSTMStateTuple(*state)
+        return run.h * inside, _LSTMStateTuple(*state)
 
 
 class LayerNormBasicLSTMCell(tf.compat.v1.nn.rnn_cell.RNNCell):
@@ -113,7 +99,7 @@ class LayerNormBasicLSTMCell(tf.compat.v1.nn.rnn_cell.RNNCell):
 
     @property
     def state_size(self):
-        return LSTMStateTuple(self._num_units, self._num_units)
+        return _LSTMStateTuple(self._num_units, self._num_units)
 
     @property
     def output_size(self):
@@ -130,7 +116,7 @@ class LayerNormBasicLSTMCell(tf.compat.v1.nn.rnn_cell.RNNCell):
         cell = state[0] * tf.sigmoid(forget + self._forget_bias) + tf.sigmoid(new) * candidate
         cell = self._norm(cell, "state")
         output = self._activation(cell) * tf.sigmoid(out)
-        return output, LSTMStateTuple(cell, output)
+        return output, _LSTMStateTuple(cell, output)
 
     def _linear(self, inputs):
         units = 4 * self._num_units
@@ -175,7 +161,7 @@ class FusedRNNCellAdaptor:
         options = {"initial_state": initial_state, "dtype": dtype, "sequence_length": sequence_length, "scope": scope}
         if self._use_dynamic_rnn:
             return _v1.nn.dynamic_rnn(self._cell, inputs, time_major=True, **options)
-        outputs, state = static_rnn(self._cell, tf.unstack(inputs), **options)
+        outputs, state = _v1.nn.static_rnn(self._cell, tf.unstack(inputs), **options)
         return tf.stack(outputs), state
 
 

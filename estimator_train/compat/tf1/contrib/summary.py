@@ -4,18 +4,10 @@ import tensorflow as tf
 
 _v1, _v2 = tf.compat.v1, tf.compat.v2.summary
 
-SummaryWriter = _v2.SummaryWriter
-all_summary_ops = _v1.summary.all_v2_summary_ops
-create_noop_writer = _v2.create_noop_writer
-flush = _v2.flush
-graph = _v2.graph
-initialize = _v1.summary.initialize
-should_record_summaries = _v2.should_record_summaries
-
 
 def create_file_writer(logdir, max_queue=None, flush_millis=None, filename_suffix=None, name=None):
     if logdir is None:
-        return create_noop_writer()
+        return _v2.create_noop_writer()
     return _v2.create_file_writer(logdir, max_queue, flush_millis, filename_suffix, name)
 
 

@@ -7,16 +7,17 @@ import tensorflow as tf
 from estimator_train.compat.drop_in.tpu import RunConfig
 from estimator_train.compat.tf1.contrib import (
     cluster_resolver,
-    data,
     distribute,
-    lookup,
     losses,
     metrics,
-    rnn,
     saved_model,
-    summary,
     tpu,
     training,
+)
+from estimator_train.compat.tf1.contrib_modules import _ContribModule
+
+data, lookup, rnn, summary = (
+    _ContribModule(f"tensorflow.contrib.{name}") for name in ("data", "lookup", "rnn", "summary")
 )
 
 v1 = tf.compat.v1

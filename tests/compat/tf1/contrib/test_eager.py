@@ -3,8 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from estimator_train.compat.tf1.contrib import eager
+from estimator_train.compat.tf1.contrib_modules import _ContribModule
 
+eager = _ContribModule("tensorflow.contrib.eager")
 v1 = tf.compat.v1
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.compat.tf1.contrib import rnn
+from estimator_train.compat.tf1.contrib_modules import _ContribModule
 
+rnn = _ContribModule("tensorflow.contrib.rnn")
 v1 = tf.compat.v1
 
 UNITS, FEATURES, LENGTHS = 2, 3, [5, 1, 3]
