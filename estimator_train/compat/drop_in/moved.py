@@ -6,7 +6,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import pkgutil
-import types
 
 from estimator_train.compat.drop_in.names import places
 
@@ -74,9 +73,6 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if self.sources(fullname) is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
-
-    def create_module(self, spec):
-        return types.ModuleType(spec.name)
 
     def exec_module(self, module):
         for path in self.sources(module.__name__):

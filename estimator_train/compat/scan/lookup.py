@@ -73,9 +73,8 @@ class Lookup:
             if found is None:
                 return False, reached
         if reference.imported:
-            module = reached
             reached = f"{reached}.{reference.imported}"
-            found = self.attribute(found, reference.imported) or self.module(f"{module}.{reference.imported}")
+            found = self.attribute(found, reference.imported) or self.module(reached)
         for name in reference.attributes:
             if found is None or isinstance(found, Value):
                 break
@@ -119,15 +118,16 @@ class Lookup:
         if package is None or isinstance(package, Value):
             return None
         name = path.rpartition(".")[2]
-        file = file_of(f"{_newest(package)}.{name}")
+        in_newest = f"{getattr(package, 'v2', package)}.{name}"  # where an import below a package looks
+        file = file_of(in_newest)
         if file is not None and not file.is_dir():
-            return f"{_newest(package)}.{name}"
+            return in_newest
         attribute = self.attribute(package, name)
         if isinstance(attribute, Merged) or (isinstance(attribute, str) and self._is_below(attribute, package)):
             return attribute
         if path in moved.MODULES:
             return path
-        return _installed(f"{_newest(package)}.{name}")
+        return _installed(in_newest)
 
     def _is_below(self, module: str, package: Found) -> bool:
         """Returns whether a module that is an attribute of a package is found in it by an import, too."""
@@ -206,9 +206,7 @@ class Lookup:
         if not held.known:
             return VALUE
         # TensorFlow imports most of its modules itself, and tensorflow/__init__.py deletes some of their names.
-        if _installed(f"{module}.{name}"):
-            return self.module(f"{module}.{name}")
-        return None
+        return _installed(f"{module}.{name}") and self.module(f"{module}.{name}")
 
     def _target(self, target: Target | None) -> Found:
         """Returns what a name refers to; VALUE also where that cannot be followed."""
@@ -227,18 +225,9 @@ def _is_of_contrib(module: str) -> bool:
     return module == _CONTRIB or module.startswith(f"{_CONTRIB}.")
 
 
-def _newest(package: str | Merged) -> str:
-    """Returns the package whose files an import below a package finds."""
-    if isinstance(package, Merged):
-        return package.v2
-    return package
-
-
 def _installed(module: str) -> str | None:
     """Returns the path of a module if there is a file of it, or a folder."""
-    if file_of(module):
-        return module
-    return None
+    return module if file_of(module) else None
 
 
 def _exports(module: str, name: str) -> bool:

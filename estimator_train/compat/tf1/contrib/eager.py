@@ -1,11 +1,9 @@
 """tf.contrib.eager: what TensorFlow 2 has under other names; Estimator code used it in programs of both kinds."""
 
 import tensorflow as tf
-import tf_keras as keras
+from tf_keras import metrics  # noqa: F401
 
 _v1 = tf.compat.v1
-
-metrics = keras.metrics
 
 
 def Iterator(dataset):

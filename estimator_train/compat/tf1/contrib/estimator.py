@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from estimator_train import heads
 from estimator_train._engine.model_fn import ModeKeys
-from estimator_train.canned import v1 as canned
 from estimator_train.canned.api_versions import BinaryClassHeadV1, TrapezoidalAUC
 from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
+from estimator_train.canned.v1 import BaselineEstimator, DNNEstimator, DNNLinearCombinedEstimator, LinearEstimator  # noqa: F401
 from estimator_train.compat.drop_in import canned_head
 from estimator_train.compat.drop_in.estimator import read_eval_metrics as read_eval_metrics
 from estimator_train.compat.drop_in.export import build_supervised_input_receiver_fn_from_input_fn  # noqa: F401
@@ -22,11 +22,6 @@ from estimator_train.heads.keys import MetricKeys
 
 _v1 = tf.compat.v1
 _MEAN = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE
-
-BaselineEstimator = canned.BaselineEstimator
-DNNEstimator = canned.DNNEstimator
-DNNLinearCombinedEstimator = canned.DNNLinearCombinedEstimator
-LinearEstimator = canned.LinearEstimator
 
 
 class _MultiHead(heads.MultiHead):
