@@ -115,6 +115,7 @@ def _ours(path):
 
 
 def _value(ours, name):
+    """Returns what this package's module `ours` has by a name, or TensorFlow, if the name has moved there."""
     moved = MOVED.get(ours.__name__, {})
     if name not in moved:
         return getattr(ours, name)
