@@ -23,9 +23,9 @@ _EMA = {"use_ema": True, "ema_momentum": 0.8}
 _OPTIONS = {
     "SGD": {"momentum": 0.9, "nesterov": True, "global_clipnorm": 0.5},
     "Adam": {"amsgrad": True, "clipvalue": 0.1, "ema_overwrite_frequency": 2, **_EMA},
-    "Nadam": {"clipnorm": 1.0, "weight_decay": 0.01, **_EMA},
     "Adafactor": {},
 }
+_SCHEDULED = {"clipnorm": 1.0, "weight_decay": 0.01, **_EMA}
 _LEGACY = {"SGD": {"momentum": 0.9, "decay": 0.1, "clipnorm": 0.5}, "Nadam": {}}
 
 
@@ -34,7 +34,8 @@ def cases(keras):
     optimizers, schedules = keras.optimizers, keras.optimizers.schedules
     for name, options in _OPTIONS.items():
         yield name, lambda name=name, options=options: getattr(optimizers, name)(0.02, **options)
-    yield "staircase", lambda: optimizers.Nadam(schedules.ExponentialDecay(0.05, 2, 0.5, staircase=True))
+    staircase = schedules.ExponentialDecay(0.05, 2, 0.5, staircase=True)
+    yield "staircase", lambda: optimizers.Nadam(staircase, **_SCHEDULED)
     scaled = keras3.optimizers if keras is keras3 else keras.mixed_precision
     options = {"initial_scale": 2.0**14, "dynamic_growth_steps": 2}
     yield "scaled", lambda: scaled.LossScaleOptimizer(optimizers.Nadam(0.01), **options)
