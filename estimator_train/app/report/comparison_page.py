@@ -33,7 +33,7 @@ def write_comparison(
         costs=comparison.with_differences(comparison.costs(runs), comparison.COSTS),
         facts=comparison.differing_facts(runs),
         changes=comparison.changes(runs),
-        figures=_figures(runs),
+        figures=list(_figures(runs)),
         shown=_SHOWN,
         pictured=_PICTURED,
         read_image=read_image or (lambda name: None),
@@ -43,13 +43,11 @@ def write_comparison(
 
 
 def _figures(runs):
-    """Draws a figure for each metric that is known at two steps or more."""
-    figures = []
+    """Yields a figure for each metric that is known at two steps or more."""
     for name in dict.fromkeys(name for run in runs for name in run.curves):
         known = {run.name: run.curves[name] for run in runs if name in run.curves}
         if max(map(len, known.values())) < 2:
             continue
         ends = [f"{run} ends at {list(points.values())[-1]:.4g}" for run, points in known.items()]
         alt = f"{name} over the global steps: {', '.join(ends)}."
-        figures.append(Figure(name, alt, plots.compared_curves(name, known)))
-    return figures
+        yield Figure(name, alt, plots.compared_curves(name, known))

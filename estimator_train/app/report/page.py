@@ -136,22 +136,22 @@ class Figure(NamedTuple):
 
 def _figures(run, classes, numbers):
     training = _by_name(run.summaries)
-    return {
+    figures = {
         "metrics": _metrics(run),
-        "rates": _learning_rate(training) + _throughput(training),
+        "rates": _rates(training),
         "scaling": _scaling(run.scaling),
-        "classes": _confusion(classes) + _reliability(classes),
+        "classes": _of_classes(classes),
         "numbers": _numbers(numbers),
     }
+    return {group: list(drawn) for group, drawn in figures.items()}
 
 
 def _metrics(run):
-    """Draws a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
+    """Yields a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
     monitored, _, _ = str(run.training.get("monitor") or "").rpartition(":")
     computed = {name for entry in run.evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
     hidden = computed - {"accuracy", monitored}
     phase_ends, best_step = run.phase_ends, run.best_step
-    figures = []
     for name, sides in curves_of(run).items():
         if name in hidden and not sides["training"]:
             continue
@@ -159,8 +159,7 @@ def _metrics(run):
         alt = f"{name} over the global steps: {', '.join(ends)}."
         if best_step in sides["evaluation"]:
             alt += f" The best checkpoint is at {best_step}."
-        figures.append(Figure(name, alt, plots.curves(name, *sides.values(), phase_ends, best_step)))
-    return figures
+        yield Figure(name, alt, plots.curves(name, *sides.values(), phase_ends, best_step))
 
 
 def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
@@ -172,53 +171,40 @@ def curves_of(run: StoredRun) -> dict[str, dict[str, dict[int, float]]]:
     return {name: both for name, both in sides.items() if any(both.values())}
 
 
-def _learning_rate(training):
-    rates = training.get("learning_rate")
-    if not rates:
-        return []
-    alt = f"The learning rate over the global steps, ending at {list(rates.values())[-1]:.4g}."
-    return [Figure("learning_rate", alt, plots.learning_rate(rates))]
-
-
-def _throughput(training):
-    examples, waits = (training.get(name, {}) for name in ("examples/sec", "input_wait_share"))
-    if not examples:
-        return []
-    mean = sum(examples.values()) / len(examples)
-    alt = f"Examples per second over the global steps, {mean:.4g} on average, and the share of time waiting for input."
-    return [Figure("throughput", alt, plots.throughput(examples, waits))]
+def _rates(training):
+    rates, examples, waits = (training[name] for name in ("learning_rate", "examples/sec", "input_wait_share"))
+    if rates:
+        alt = f"The learning rate over the global steps, ending at {list(rates.values())[-1]:.4g}."
+        yield Figure("learning_rate", alt, plots.learning_rate(rates))
+    if examples:
+        mean = f"{sum(examples.values()) / len(examples):.4g} on average"
+        alt = f"Examples per second over the global steps, {mean}, and the share of time waiting for input."
+        yield Figure("throughput", alt, plots.throughput(examples, waits))
 
 
 def _scaling(rows):
-    if len(rows) < 2:
-        return []
-    last = rows[-1]
-    alt = f"Examples per second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
-    return [Figure("scaling", alt, plots.scaling(rows))]
+    if len(rows) > 1:
+        fastest = f"{rows[-1]['speed_up']:.2f} times as fast on {rows[-1]['replicas']}"
+        alt = f"Examples per second and time over the replicas: {fastest}."
+        yield Figure("scaling", alt, plots.scaling(rows))
 
 
-def _confusion(classes):
-    if not classes:
-        return []
-    matrix = classes["confusion_matrix"]
-    right = sum(matrix[index][index] for index in range(len(matrix)))
-    alt = f"Confusion matrix: {right} of {classes['examples']} examples are on the diagonal, predicted correctly."
-    return [Figure("confusion_matrix", alt, plots.confusion_matrix(list(classes["classes"]), matrix))]
+def _of_classes(classes):
+    if classes:
+        matrix = classes["confusion_matrix"]
+        right = sum(matrix[index][index] for index in range(len(matrix)))
+        alt = f"Confusion matrix: {right} of {classes['examples']} examples are on the diagonal, predicted correctly."
+        yield Figure("confusion_matrix", alt, plots.confusion_matrix(list(classes["classes"]), matrix))
+    if classes and classes["calibration"]:
+        alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
+        yield Figure("reliability", alt, plots.reliability(classes["calibration"]))
 
 
 def _numbers(numbers):
-    if not numbers:
-        return []
-    labels, predictions = numbers
-    alt = f"Predicted versus true values of {len(labels)} examples; they are equal on the line."
-    return [Figure("predictions", alt, plots.scatter(labels, predictions))]
-
-
-def _reliability(classes):
-    if not classes or not classes["calibration"]:
-        return []
-    alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
-    return [Figure("reliability", alt, plots.reliability(classes["calibration"]))]
+    if numbers:
+        labels, predictions = numbers
+        alt = f"Predicted versus true values of {len(labels)} examples; they are equal on the line."
+        yield Figure("predictions", alt, plots.scatter(labels, predictions))
 
 
 def _by_name(by_step):
