@@ -10,6 +10,7 @@ from estimator_train.app.datasets.images import open_directory
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
 
 _PUBLISHED = tfds.Named("cats_vs_dogs")
+download = _PUBLISHED.download
 
 
 def open_dataset(data_dir: StrPath | None = None) -> Dataset:
@@ -26,11 +27,6 @@ def open_dataset(data_dir: StrPath | None = None) -> Dataset:
 
 def _is_prepared(directory):
     return any((version / "dataset_info.json").exists() for version in as_path(directory, "cats_vs_dogs").glob("*"))
-
-
-def download(data_dir: StrPath | None = None) -> str:
-    """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
-    return _PUBLISHED.download(data_dir)
 
 
 def is_here() -> bool:

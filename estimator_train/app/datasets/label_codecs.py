@@ -32,10 +32,6 @@ def _label_set(text):
     return frozenset(filter(None, map(str.strip, text.split(_BETWEEN_LABELS))))
 
 
-def _number(text):
-    return read_number(text, "label")
-
-
 def _class_indices(labels, names):
     indices = {name: index for index, name in enumerate(names)}
     return np.array([indices[label] for label in labels], np.int64)
@@ -52,7 +48,7 @@ def _column(labels, names):
 CODECS = {  # by models.TASKS
     "classification": LabelCodec(_class_name, lambda label: {label}, _class_indices, least_names=2),
     "multilabel": LabelCodec(_label_set, set, _label_flags, least_names=1),
-    "regression": LabelCodec(_number, lambda label: set(), _column),
+    "regression": LabelCodec(lambda text: read_number(text, "label"), lambda label: set(), _column),
 }
 
 
