@@ -106,11 +106,7 @@ def options(*tables: type) -> Callable[[Any], Any]:
 
 def lines_of(values: Any) -> dict[str, str]:
     """Returns {line of the plan: text} for the settings of a dataclass that have a value."""
-    lines = {}
-    for name, each, value in _present(values):
-        if each.plan != "":
-            lines[each.plan or name] = text_of(value)
-    return lines
+    return {each.plan or name: text_of(value) for name, each, value in _present(values) if each.plan != ""}
 
 
 def phrases_of(values: Any, line: str) -> list[str]:

@@ -108,10 +108,9 @@ def _check(dataset, gpus, replicas, arguments):
 
 def _devices(gpus, replicas):
     """Returns (number of replicas, flags of its devices) of each training."""
-    if gpus:
-        return [(count, ["--gpus", str(count)]) for count in gpus]
-    if replicas:
-        return [(count, ["--replicas", str(count)]) for count in replicas]
+    for flag, counts in (("--gpus", gpus), ("--replicas", replicas)):
+        if counts:
+            return [(count, [flag, str(count)]) for count in counts]
     return [(1, [])]
 
 

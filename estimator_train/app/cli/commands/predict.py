@@ -169,9 +169,7 @@ def _image_files(argument, others, unreadable):
 
 def _places(argument):
     """Returns the files and folders of that name, or those that match it as a pattern."""
-    if is_remote(argument) and as_path(argument).exists():
-        return [argument]
-    if os.path.exists(argument):
+    if os.path.exists(argument) or (is_remote(argument) and as_path(argument).exists()):
         return [argument]
     return _matching(argument) or _matching(argument.replace("[", "[[]"))
 

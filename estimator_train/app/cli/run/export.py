@@ -156,12 +156,10 @@ def _calibration(settings, data, names):
 
 def _few(data):
     """Returns the dataset with at most `EVALUATED` evaluation images, each class with its share, if it can."""
-    if data.eval_examples <= EVALUATED:
-        return data
-    try:
-        return data.limited(EVALUATED)
-    except ValueError:
-        return data
+    if data.eval_examples > EVALUATED:
+        with contextlib.suppress(ValueError):
+            return data.limited(EVALUATED)
+    return data
 
 
 def _compared(settings, data, file_format, predicted):

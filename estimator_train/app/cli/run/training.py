@@ -221,22 +221,19 @@ def _claimed(run):
         yield
         return
     path = run_file.path_in(run.model_dir)
+    deleted = InterruptedRunError(
+        f"{run.model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
+        "with another --model-dir"
+    )
     with explaining_full_disk(run.model_dir), training_lock(run.model_dir):
         try:
             yield
         except (OSError, ValueError, tf.errors.NotFoundError) as error:  # missing files can raise ValueError, too
             if path.exists():
                 raise
-            raise _deleted(run.model_dir) from error
+            raise deleted from error
     if not path.exists():
-        raise _deleted(run.model_dir)
-
-
-def _deleted(model_dir):
-    return InterruptedRunError(
-        f"{model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
-        "with another --model-dir"
-    )
+        raise deleted
 
 
 def _save_run_file(job):
