@@ -50,10 +50,7 @@ class Classification:
 
 
 def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels and outputs of an evaluation in the form that `result` takes.
-
-    Raises ValueError if they do not fit the classes; see `class_indices` and `class_probabilities`.
-    """
+    """Returns labels and outputs as `result` takes them; raises as `class_indices` and `class_probabilities` do."""
     return class_indices(labels, len(names)), class_probabilities(outputs, len(names))
 
 

@@ -37,10 +37,7 @@ class Multilabel:
 
 
 def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels and outputs of an evaluation in the form that `result` takes.
-
-    Raises ValueError if the shapes differ, or the outputs are not probabilities or not finite.
-    """
+    """Returns labels and outputs as `result` takes them; raises ValueError for other shapes or no probabilities."""
     outputs = finite(outputs)
     if labels.shape[1:] != (len(names),) or outputs.shape != labels.shape:
         raise ValueError(f"the model gives {outputs.shape[1:]} per example, not one value for each of {names}")

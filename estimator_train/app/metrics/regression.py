@@ -29,10 +29,7 @@ class Regression:
 
 
 def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels and outputs of an evaluation in the form that `result` takes; there are no `names`.
-
-    Raises ValueError if the shapes differ, or a prediction is not finite.
-    """
+    """Returns labels and outputs as `result` takes them; raises ValueError if shapes differ or one is not finite."""
     outputs = finite(outputs)
     if labels.shape[1:] != (1,) or outputs.shape != labels.shape:
         raise ValueError(f"the model gives {outputs.shape[1:]} per example, not one number")

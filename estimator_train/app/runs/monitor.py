@@ -55,10 +55,7 @@ class Monitor(NamedTuple):
 
     @classmethod
     def named(cls, text: str) -> Monitor:
-        """Returns the monitor that METRIC:min, METRIC:max or METRIC names; METRIC alone gets its usual direction.
-
-        Raises ValueError if it has another direction, or no usual one.
-        """
+        """Returns METRIC:min, METRIC:max, or METRIC in its usual direction; raises ValueError if it has none."""
         text = text.removeprefix("val_")  # Keras' prefix of validation metrics
         metric, colon, direction = text.rpartition(":")
         if metric and direction in ("min", "max"):

@@ -26,10 +26,7 @@ def save(model_dir: StrPath, settings: Mapping[str, Any], **about: Any) -> None:
 
 
 def read(path: StrPath) -> dict[str, Any]:
-    """Returns the content of run.json at `path`, whose settings and training are dicts; all else may be anything.
-
-    Raises ValueError if it cannot be read, or is something else.
-    """
+    """Returns the content of run.json at `path`: its settings and training are dicts; raises ValueError otherwise."""
     path = as_path(path)
     try:
         if path.exists() and not path.is_file():

@@ -30,10 +30,7 @@ def remember(settings: Mapping[str, Any]) -> None:
 
 
 def unknown(settings: Mapping[str, Any]) -> list[str]:
-    """Returns what `settings` name and what is not recorded. Data that is here already needs no record.
-
-    Raises ValueError if there is no such dataset.
-    """
+    """Returns what `settings` name and is not recorded, unless it is data that is here; raises as `datasets.named`."""
     functions = [name for name in _named(settings) if not _record(name).exists()]
     fetched = [name for name in _fetched(settings) if not _record(name).exists()]
     if fetched and not _is_here(settings):
