@@ -211,12 +211,10 @@ def check_classes(place: Any, found: Iterable[str], class_names: Iterable[str]) 
 
 
 def sides(parts: Mapping[str, Part]) -> dict[str, Any]:
-    """Returns the arguments of `Dataset` for its parts: to train on, to evaluate on and perhaps to validate with.
+    """Returns the arguments of `Dataset` for its parts, by name and in order: to train, evaluate and maybe validate on.
 
-    `parts` is in this order, and has their names in the data.
-
-        >>> list(sides({"train": Part(), "test": Part(), "val": Part()}))
-        ['train', 'eval', 'validation', 'validation_name']
+    >>> list(sides({"train": Part(), "test": Part(), "val": Part()}))
+    ['train', 'eval', 'validation', 'validation_name']
     """
     train, evaluated, *others = parts.items()
     arguments: dict[str, Any] = {"train": train[1], "eval": evaluated[1]}

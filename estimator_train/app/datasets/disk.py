@@ -37,14 +37,12 @@ def full_disk_in_one_line(directory: StrPath) -> Iterator[None]:
 
 @contextlib.contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yields a directory to write to, which is renamed to `path` at the end; after an error it is removed.
+    """Yields a directory that is renamed to `path` at the end, unless another process was first; an error removes it.
 
-    If two processes write `path` at the same time, the first to finish wins.
-
-        >>> with whole_directory(Path("drawn")) as directory:
-        ...     (directory / "page.txt").touch()
-        >>> os.listdir("drawn")
-        ['page.txt']
+    >>> with whole_directory(Path("drawn")) as directory:
+    ...     (directory / "page.txt").touch()
+    >>> os.listdir("drawn")
+    ['page.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))

@@ -170,10 +170,6 @@ def _healthy_layers(rng, x, fovea):
     return layers
 
 
-def _no_lesion(rng, x, fovea, layers):
-    return []
-
-
 def _drusen(rng, x, fovea, layers):
     """Lifts the epithelium in several small bumps."""
     lift = np.zeros(_WIDTH)
@@ -232,7 +228,7 @@ def _exudates(rng, centre, width):
     ]
 
 
-_LESIONS = {"CNV": _neovascularisation, "DME": _oedema, "DRUSEN": _drusen, "NORMAL": _no_lesion}
+_LESIONS = {"CNV": _neovascularisation, "DME": _oedema, "DRUSEN": _drusen, "NORMAL": lambda *_: []}
 
 
 def _paint_layers(rng, tops, thickness):

@@ -53,9 +53,8 @@ class Named:
 
     def is_here(self, data_dir: StrPath | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where TensorFlow Datasets keeps it."""
-        if importlib.util.find_spec("tensorflow_datasets") is None:
-            return False
-        return _builder(self.name, data_dir).is_prepared()
+        is_installed = importlib.util.find_spec("tensorflow_datasets") is not None
+        return is_installed and _builder(self.name, data_dir).is_prepared()
 
     def _prepared(self, data_dir):
         builder = _builder(self.name, data_dir)
