@@ -29,10 +29,7 @@ class Needs(NamedTuple):
 
 
 class Replaces(NamedTuple):
-    """On a command line that repeats a run, another value of `flag` replaces the `others` of that run.
-
-    Both may be given together.
-    """
+    """On a command line that repeats a run, another value of `flag` replaces the `others`; both may be given."""
 
     others: tuple[str, ...]
     flag: str = ""

@@ -42,9 +42,12 @@ def _together(run, resumes):
     """Returns {name: text} of the lines that several settings make together; None instead of a text leaves one out."""
     settings, training, data = run.settings, run.training, run.data
     default = with_defaults(dataclasses.asdict(settings) | dataclasses.asdict(training))
+    kind = "classes"
+    if data is not None and data.task == "multilabel":
+        kind = "labels"
     together = {
         "data": _data(settings, data, run.missing),
-        _kind(data): _classes(data),
+        kind: _classes(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
@@ -82,12 +85,6 @@ def _labels(data):
     if data.task == "multilabel":
         return f"with {len(data.class_names)} labels"
     return f"in {len(data.class_names)} classes"
-
-
-def _kind(data):
-    if data is not None and data.task == "multilabel":
-        return "labels"
-    return "classes"
 
 
 def _classes(data):

@@ -17,25 +17,18 @@ from estimator_train.app.runs.stored_run import StoredRun
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --model-dir, --checkpoint and --trust-run to a command."""
-    for decorate in (
-        option(Invocation, "trust_run"),
-        click.option(
-            "--checkpoint",
-            type=Directory("best|latest|STEP|PATH"),
-            help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step, name or "
-            "path.  [default: best if the run keeps it, else latest]",
-        ),
-        option(Invocation, "model_dir", required=True, help="Directory of a run."),
-    ):
-        command = decorate(command)
-    return command
+    command = option(Invocation, "trust_run")(command)
+    command = click.option(
+        "--checkpoint",
+        type=Directory("best|latest|STEP|PATH"),
+        help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step, name or path.  "
+        "[default: best if the run keeps it, else latest]",
+    )(command)
+    return option(Invocation, "model_dir", required=True, help="Directory of a run.")(command)
 
 
 def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
-    """Returns the path prefix of the checkpoint that `--checkpoint` selects, or None for the run's newest.
-
-    By default, it is the one that the run keeps as its best, which is then said.
-    """
+    """Returns the path prefix of --checkpoint, by default of the kept best, which is said; None for the newest."""
     if checkpoint is None and run.keeps_best and run.best:
         click.echo(f"using {printable(run.best)}, kept by --keep-best; --checkpoint latest uses the last one", err=True)
         return run.best

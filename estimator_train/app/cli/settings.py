@@ -225,10 +225,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
-    """How to train: length, devices, evaluations and learning rates; run.json has them as its "training".
-
-    A resumed run may change them.
-    """
+    """How to train: length, devices, evaluations, rates; the "training" of run.json, which --resume may change."""
 
     epochs: int | None = setting(MOST_USED, kinds.Count(), Excludes(("max_steps",), mutual=True), plan="steps")
     """Passes over the data.  [default: the dataset's own; for a folder some 300 steps, at least 5 epochs]"""
@@ -334,8 +331,8 @@ _OF_RESULT = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RateTest:
-    """A training that keeps nothing: run.json does not have it."""
+class Invocation:
+    """Settings of one call of the command, which are not part of the run."""
 
     find_learning_rate: bool = setting(
         TRAINING,
@@ -344,12 +341,6 @@ class RateTest:
         Excludes(_OF_RESULT, "--find-learning-rate does not keep what it trains; leave out {other}"),
     )
     """Plot the loss over rising learning rates, suggest a rate, and stop."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """Settings of one call of the command, which are not part of the run."""
-
     model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=MODEL_DIR_VARIABLES)
     """Directory for checkpoints and events.  [default: runs/DATASET]"""
     resume: bool = setting(MOST_USED)
@@ -367,7 +358,7 @@ class Invocation:
 
 
 STORED = (Settings, Training)  # in run.json
-TABLE = (*STORED, RateTest, Invocation)
+TABLE = (*STORED, Invocation)
 RULES = rules_of(*TABLE)
 
 

@@ -73,7 +73,10 @@ def evaluate(**flags):
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
     run, settings = open_run(flags.model_dir, flags.trust_run)
-    _check_run(flags, settings)
+    place = None  # of what is kept of the evaluation
+    if is_remote(flags.model_dir) or is_writable(flags.model_dir):
+        place = flags.model_dir
+    _check_run(flags, settings, place)
     checkpoint = None
     if not flags.all:
         checkpoint = checkpoint_prefix(run, flags.checkpoint)
@@ -83,16 +86,16 @@ def evaluate(**flags):
         from estimator_train.app.cli.run import build
 
     paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
-    results = sorted(_evaluated(flags, settings, data, paths, images), key=_rank)
+    results = sorted(_evaluated(flags, settings, data, place, paths, images), key=_rank)
     entries = [entry for entry, _ in results]
     output_format.write(flags, entries, _rows(results), lambda: _text(results, flags.all))
     lacks_predictions = flags.predictions and any(result is None for _, result in results)
     return int(bool(lacks_predictions))
 
 
-def _check_run(flags, settings):
+def _check_run(flags, settings, place):
     """Rejects a run that lacks what a flag needs; says if it cannot keep evaluations."""
-    if not _is_kept(flags.model_dir):
+    if place is None:
         if flags.choose_thresholds:
             check_directory(flags.model_dir, "--model-dir")
         warn(f"no permission to write in {flags.model_dir}: the evaluation is not kept")
@@ -119,11 +122,7 @@ def _data(flags, run, settings):
     return settings, data, images
 
 
-def _is_kept(model_dir):
-    return is_remote(model_dir) or is_writable(model_dir)
-
-
-def _evaluated(flags, settings, data, paths, images):
+def _evaluated(flags, settings, data, place, paths, images):
     """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each."""
     from estimator_train.app.cli.run import evaluation, label_thresholds
     from estimator_train.app.runs import predictions_file
@@ -133,9 +132,6 @@ def _evaluated(flags, settings, data, paths, images):
         thresholds = label_thresholds.choose(settings, data, flags.model_dir, *paths)
     elif not flags.all:
         thresholds = label_thresholds.kept(settings, flags.model_dir, *paths)
-    place = None
-    if _is_kept(flags.model_dir):
-        place = flags.model_dir
     evaluations = evaluation.evaluate(settings, data, place, paths, thresholds)
     for path, evaluated in zip(paths, evaluations, strict=True):
         entry = evaluation.keep(settings, data, place, path, evaluated, name=evaluation.AFTERWARDS, images=images)

@@ -22,10 +22,7 @@ Examples:
 
 
 class _RepeatingCommand(cloup.Command):
-    """Takes the flags that are not given from --config or, with --resume, from the run in --model-dir.
-
-    A flag on the command line replaces the run's and those that it excludes.
-    """
+    """Takes from the run of --config or --resume the flags that are neither given nor excluded by those given."""
 
     def parse_args(self, ctx, args):
         rest = super().parse_args(ctx, [*args])

@@ -109,10 +109,7 @@ class _Job:
 
 
 def run_training(run: Run) -> int:
-    """Trains in the directory of the run up to its last step, and evaluates. Returns the exit code.
-
-    In a cluster, the evaluator evaluates during training and the chief at the end.
-    """
+    """Trains and evaluates, in a cluster by the evaluator meanwhile and the chief at the end; returns the exit code."""
     job = _prepare(run)
     if run.task.is_evaluator:
         with run_errors():
@@ -311,10 +308,7 @@ def _ends(run):
 
 
 def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
-    """Trains and prints evaluations; returns the metrics of the last checkpoint.
-
-    It returns None in a cluster, and if evaluations have ended the training before it was resumed.
-    """
+    """Trains and evaluates; returns the last checkpoint's metrics, None in a cluster or after an early stop."""
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     exporters = [job.recorder, LoggerExporter(*loggers)]
     if training.early_stopping or training.keep_best:
