@@ -18,7 +18,6 @@ from estimator_train._engine.host.paths import absolute, is_remote, why_not_utf_
 from estimator_train.app import models
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.models.phases import parse_phases
 from estimator_train.app.runs.monitor import METRICS, Monitor, metrics_of
 
 _MOST = 2**31 - 1
@@ -276,7 +275,7 @@ class Phases(Text):
     metavar = "PHASES"
 
     def checked(self, text):
-        parse_phases(text)
+        models.parse_phases(text)
         return text
 
 

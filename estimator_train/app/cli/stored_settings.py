@@ -21,8 +21,7 @@ from estimator_train.app.cli.programs import instead
 from estimator_train.app.cli.settings import STORED, Settings, Training, check_class_names
 from estimator_train.app.cli.table import given_of, settings_in, text_of
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.runs import run_file, trust
-from estimator_train.app.runs.stored_run import StoredRun
+from estimator_train.app.runs import StoredRun, run_file, trust
 
 # Types whose values are right or wrong on every machine. A function or a file may be elsewhere, and not be needed.
 _SAME_EVERYWHERE = (click.Choice, click.IntRange, click.FloatRange, kinds.ImageSize, kinds.Augmentations, kinds.Phases)

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from estimator_train._engine.host.paths import StrPath
-from estimator_train.app.datasets.dataset import Dataset
+from estimator_train.app.datasets.dataset import Dataset, differences
 
 
 def class_weights(data: Dataset, weights: StrPath = "balanced") -> tuple[float, ...]:
@@ -36,10 +36,7 @@ def class_weights(data: Dataset, weights: StrPath = "balanced") -> tuple[float, 
         raise ValueError(f"class weights {path} is not UTF-8 text: {error}") from error
     read = {".json": _read_json}.get(path.suffix.lower(), _read_csv)
     given = read(path, text)
-    unknown, lacking = sorted(given.keys() - set(data.class_names)), sorted(set(data.class_names) - given.keys())
-    if unknown or lacking:
-        faults = [f"it lacks {', '.join(lacking)}"] * bool(lacking)
-        faults += [f"there is no class {', '.join(unknown)}"] * bool(unknown)
+    if faults := differences(given, data.class_names, "there is no class"):
         raise ValueError(
             f"class weights {path} must have the classes {', '.join(data.class_names)}: {' and '.join(faults)}"
         )

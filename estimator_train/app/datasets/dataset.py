@@ -203,11 +203,14 @@ def check_classes(place: Any, found: Iterable[str], class_names: Iterable[str]) 
 
     >>> check_classes("more_scans", ["CNV", "DME"], ["DME", "CNV"])
     """
-    lacking, unknown = sorted(set(class_names) - set(found)), sorted(set(found) - set(class_names))
-    texts = [f"it lacks {', '.join(lacking)}"] * bool(lacking)
-    texts += [f"the run does not know {', '.join(unknown)}"] * bool(unknown)
-    if texts:
-        raise ValueError(f"{place} does not have the classes of the run: {'; '.join(texts)}")
+    if faults := differences(found, class_names, "the run does not know"):
+        raise ValueError(f"{place} does not have the classes of the run: {'; '.join(faults)}")
+
+
+def differences(found: Iterable[str], class_names: Iterable[str], besides: str) -> list[str]:
+    """Says which of the classes are not `found`, and which others are; the text of these begins with `besides`."""
+    lists = {"it lacks": set(class_names) - set(found), besides: set(found) - set(class_names)}
+    return [f"{text} {', '.join(sorted(names))}" for text, names in lists.items() if names]
 
 
 def sides(parts: Mapping[str, Part]) -> dict[str, Any]:

@@ -21,6 +21,12 @@ _WORTH_SMOOTHING = 20  # fewer values are not smoothed
 # The colors of a light page, which inverts plots where it is dark.
 PAPER, INK, FAINT = "#ffffff", "#24292f", "#d8dde3"
 TRAINING, EVALUATION = "#2468b4", "#c4560f"
+_STYLE = {
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor"), PAPER),
+    **dict.fromkeys(("axes.edgecolor", "grid.color"), FAINT),
+    **dict.fromkeys(("axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
+    "font.size": 9,
+}
 
 
 def literal(text):
@@ -216,17 +222,7 @@ def samples(images, captions):
 @contextlib.contextmanager
 def _figure(height):
     """Yields a Figure of `height` inches; everything drawn in the `with` block has the colors of the page."""
-    colors = {
-        "figure.facecolor": PAPER,
-        "axes.facecolor": PAPER,
-        "axes.edgecolor": FAINT,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "grid.color": FAINT,
-    }
-    with matplotlib.rc_context(colors | {"font.size": 9}):
+    with matplotlib.rc_context(_STYLE):
         yield Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
 
 

@@ -24,9 +24,8 @@ from estimator_train.app.cli.stored_settings import check_same, load_settings, l
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.runs import run_file, trust
+from estimator_train.app.runs import StoredRun, run_file, trust
 from estimator_train.app.runs.monitor import Monitor
-from estimator_train.app.runs.stored_run import StoredRun
 
 _VALIDATION = 0.1  # of the training examples, to choose on
 _FOR_ONE_PROCESS = {  # flags, and what to do about them in a cluster

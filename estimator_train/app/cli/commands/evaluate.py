@@ -153,34 +153,33 @@ def _rank(result):
 
 
 def _summary(entry, result):
-    """Returns the scalar metrics, with the most important ones of those computed from the examples."""
-    metrics = {name: value for name, value in _own(entry, result).items() if not isinstance(value, list)}
+    """Returns the checkpoint and its scalar metrics, with the most important of those computed from the examples."""
+    row = {name: value for name, value in _row(entry, result).items() if not isinstance(value, list)}
     if result is None:
-        return metrics
-    return metrics | result.summary()
+        return row
+    return row | result.summary()
 
 
-def _own(entry, result):
-    if result is None:
-        return entry["metrics"]
-    return {name: value for name, value in entry["metrics"].items() if name not in METRICS[result.task]}
+def _row(entry, result):
+    """Returns the checkpoint, its step and the model's own metrics."""
+    computed = ()
+    if result is not None:
+        computed = METRICS[result.task]
+    own = {name: value for name, value in entry["metrics"].items() if name not in computed}
+    return {"checkpoint": entry["checkpoint"], "step": entry["step"]} | own
 
 
 def _text(results, ranks):
     """Returns a ranking of the results as a table, or the tables of a single one."""
     if ranks:
-        return output_format.as_table(_place(entry) | _summary(entry, result) for entry, result in results)
+        return output_format.as_table(_summary(entry, result) for entry, result in results)
     ((entry, result),) = results
-    row = output_format.as_table([_place(entry) | _own(entry, result)])
+    row = output_format.as_table([_row(entry, result)])
     if result is None:
         return row
     from estimator_train.app.metrics import tasks  # NumPy comes with it
 
     return f"{row}\n\n{tasks.named(result.task).table(result)}"
-
-
-def _place(entry):
-    return {"checkpoint": entry["checkpoint"], "step": entry["step"]}
 
 
 def _rows(results):

@@ -158,13 +158,8 @@ def _row(kind, top, entry):
 
 def _image_files(argument, others, unreadable):
     """Returns the image paths that an argument stands for. Names may contain wildcards, and directories brackets."""
-    paths = []
-    for place in map(as_path, _places(argument)):
-        if place.is_dir():
-            paths += _files_below(place, others, unreadable)
-        else:
-            paths.append(str(place))
-    return paths
+    found = (_images_at(as_path(place), others, unreadable) for place in _places(argument))
+    return [path for paths in found for path in paths]
 
 
 def _places(argument):
@@ -180,13 +175,15 @@ def _matching(pattern):
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def _files_below(folder, others, unreadable, above=()):
-    """Returns the paths of the image files in a directory and its subdirectories, and counts others by ending.
+def _images_at(folder, others, unreadable, above=()):
+    """Returns a file, or the image files in a directory and its subdirectories, and counts others by ending.
 
     Hidden ones are neither. A link to one of the directories `above`, given by their real paths, is not followed. A
     line about each directory that cannot be read is added to `unreadable`.
     """
     real = str(folder)
+    if not folder.is_dir():
+        return [real]
     if not is_remote(folder):
         real = os.path.realpath(folder)
     if real in above:
@@ -199,5 +196,5 @@ def _files_below(folder, others, unreadable, above=()):
         return []
     here = sorted(path for path in files if path.lower().endswith(SUFFIXES))
     others.update(os.path.splitext(path)[1].lower() for path in files if not path.lower().endswith(SUFFIXES))
-    below = (_files_below(subfolder, others, unreadable, (*above, real)) for subfolder in subfolders)
+    below = (_images_at(subfolder, others, unreadable, (*above, real)) for subfolder in subfolders)
     return here + [path for paths in below for path in paths]

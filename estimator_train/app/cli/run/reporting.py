@@ -20,8 +20,7 @@ from estimator_train.app.metrics import tasks
 from estimator_train.app.report import plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.app.runs import predictions_file
-from estimator_train.app.runs.stored_run import StoredRun
+from estimator_train.app.runs import StoredRun, predictions_file
 from estimator_train.input_fns.augmentation import augmented
 
 v1 = tf.compat.v1
