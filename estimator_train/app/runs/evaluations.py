@@ -72,15 +72,17 @@ def entry_of(
 
 def append(model_dir: StrPath, entry: Mapping[str, Any]) -> None:
     """Appends a line with an entry, see `entry_of`, to evaluations.jsonl in `model_dir`."""
-    path, line = as_path(model_dir, NAME), json.dumps(entry).encode() + b"\n"
+    path, before, line = as_path(model_dir, NAME), b"", json.dumps(entry).encode() + b"\n"
+    if path.exists():
+        before = path.read_bytes()
     if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
-        if path.exists():
-            line = path.read_bytes() + line
-        write_whole(path, line)
+        write_whole(path, before + line)
         return
+    if before and not before.endswith(b"\n"):  # a killed process left its line unfinished
+        line = b"\n" + line
     # Unbuffered: a single write keeps the lines of several processes apart.
-    with open(path, "ab+", buffering=0, opener=no_link) as file:
-        file.write(_end_of_torn_line(file) + line)
+    with open(path, "ab", buffering=0, opener=no_link) as file:
+        file.write(line)
         os.fsync(file.fileno())
 
 
@@ -118,9 +120,7 @@ def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
     """
     own = [entry for entry in evaluations if not entry.get("images")] or evaluations
     by_training = [entry for entry in own if entry.get("name") != "afterwards"]
-    if not own:
-        return None
-    return (by_training or own)[-1]
+    return next(reversed(by_training or own), None)
 
 
 def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -131,16 +131,6 @@ def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     by_training = [entry for entry in evaluations if not entry.get("name")]
     return by_training or [entry for entry in evaluations if not entry.get("images")] or evaluations
-
-
-def _end_of_torn_line(file):
-    """Returns a newline if a killed process left the last line unfinished, else nothing."""
-    if file.seek(0, os.SEEK_END) == 0:
-        return b""
-    file.seek(-1, os.SEEK_END)
-    if file.read(1) == b"\n":
-        return b""
-    return b"\n"
 
 
 def _finite(value):

@@ -154,8 +154,7 @@ def _wait(processes):
 
 def _stop(processes, grace_period):
     for process in processes:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+        process.terminate()  # if it has not ended
     end = time.monotonic() + grace_period
     for process in processes:
         try:
