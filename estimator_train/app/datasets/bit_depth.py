@@ -12,14 +12,12 @@ _BITS_PER_SAMPLE = 258  # the tag of a TIFF
 
 
 def brightest_if_dark(paths: Sequence[str]) -> int | None:
-    """Returns the highest value in some of the images, if they are grayscale, of 16 bits, and darker than a quarter.
+    """Returns the highest value in some images, if they are local, gray, of 16 bits and darker than a quarter, or None.
 
-    Otherwise, and for remote files, returns None.
-
-        >>> from PIL import Image
-        >>> Image.fromarray(np.full((8, 8), 4095, np.uint16)).save("12 bits.png")
-        >>> brightest_if_dark(["12 bits.png"])
-        4095
+    >>> from PIL import Image
+    >>> Image.fromarray(np.full((8, 8), 4095, np.uint16)).save("12 bits.png")
+    >>> brightest_if_dark(["12 bits.png"])
+    4095
     """
     paths = [path for path in paths if path.lower().endswith(_SUFFIXES) and not is_remote(path)]
     highest = [_highest_of_16_bits(path) for path in paths[:: max(1, len(paths) // _LOOKED_AT)][:_LOOKED_AT]]

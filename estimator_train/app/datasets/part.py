@@ -109,12 +109,10 @@ def _taken(values, rows):
 
 
 def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_names: Sequence[str]) -> list[Any]:
-    """Returns a `share` of the examples of each class, at least one, in order; see `stratified`.
+    """Returns a `share` of each class, at least one example, as `stratified`; raises ValueError if it has no other.
 
-        >>> held_out({0: {name: name for name in "abcd"}, 1: {name: name for name in "ef"}}, 0.3, ["cat", "dog"])
-        ['b', 'e']
-
-    Raises ValueError if a class has no other example.
+    >>> held_out({0: {name: name for name in "abcd"}, 1: {name: name for name in "ef"}}, 0.3, ["cat", "dog"])
+    ['b', 'e']
     """
     number = max(round(share * sum(map(len, examples.values()))), len(examples))
     chosen = stratified(examples, number, seed=0)

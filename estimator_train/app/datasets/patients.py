@@ -32,13 +32,11 @@ def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str
 
 
 def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
-    """Returns `data` with the images of some patients, about a `share` of each class, held out for validation.
+    """Holds out patients with about a `share` of each class for validation; raises ValueError if one has too few.
 
-        >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
-        >>> with_patients_for_validation(data, 0.1).validation_examples
-        64
-
-    Raises ValueError if a class has too few patients.
+    >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
+    >>> with_patients_for_validation(data, 0.1).validation_examples
+    64
     """
     chosen = _held_out(data, share)
     rows = [row for row, path in enumerate(data.train.paths) if patient_of(path) in chosen]

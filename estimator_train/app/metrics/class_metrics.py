@@ -26,13 +26,11 @@ class ClassMetrics:
 def class_metrics(
     names: Sequence[str], is_class: np.ndarray, is_predicted: np.ndarray, scores: np.ndarray
 ) -> dict[str, ClassMetrics]:
-    """Returns the metrics of each class, in the order of the names.
+    """Returns the metrics of each class, in order, from arrays of shape (examples, classes); scores are probabilities.
 
-        >>> is_cat = np.array([[True], [False]])
-        >>> class_metrics(["cat"], is_cat, is_predicted=is_cat, scores=np.array([[0.9], [0.2]]))["cat"].f1
-        1.0
-
-    All arrays have the shape (examples, classes); the scores are probabilities.
+    >>> is_cat = np.array([[True], [False]])
+    >>> class_metrics(["cat"], is_cat, is_predicted=is_cat, scores=np.array([[0.9], [0.2]]))["cat"].f1
+    1.0
     """
     from sklearn import metrics  # takes a second
 

@@ -48,12 +48,10 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
 
 
 def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, steps: int) -> None:
-    """Recompiles `model` with a learning rate that rises exponentially from `lowest` to `highest` over `steps` steps.
+    """Recompiles `model` with a rate that rises exponentially over `steps` steps; raises ValueError as `recompile`.
 
-        >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=4)
-        >>> compile_with_rising_rate(model, 1e-6, 1.0, steps=100)
-
-    Raises ValueError for models that `recompile` does not take.
+    >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=4)
+    >>> compile_with_rising_rate(model, 1e-6, 1.0, steps=100)
     """
     its_keras = _keras_of(model)
     rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)

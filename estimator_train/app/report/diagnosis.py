@@ -34,12 +34,10 @@ _FOR_PAUSES = {  # of a training, by their kind
 
 
 def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
-    """Measures for some `seconds` how many examples per second `input_fn` delivers if nothing else runs.
+    """Measures for `seconds` how many examples/s `input_fn` alone gives after its first batch; None without a second.
 
-    The first batch is not counted; returns None if there is no second one.
-
-        >>> input_ceiling(train_input_fn, seconds=0.01) > 0
-        True
+    >>> input_ceiling(train_input_fn, seconds=0.01) > 0
+    True
     """
     input_fn, _ = without_changes(input_fn)
     batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training reads it
