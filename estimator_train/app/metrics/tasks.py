@@ -27,12 +27,9 @@ def named(task: str, thresholds: Mapping[str, float] | None = None) -> ModuleTyp
     module = _MODULES[task]
     if thresholds is None:
         return module
-    as_they_are = {name: getattr(module, name) for name in ("KIND", "checked", "table", "truth")}
-    changed = {
-        name: functools.partial(getattr(module, name), thresholds=thresholds)
-        for name in ("result", "prediction", "worst")
-    }
-    return SimpleNamespace(**as_they_are, **changed)
+    changed = ("result", "prediction", "worst")
+    functions = {name: functools.partial(getattr(module, name), thresholds=thresholds) for name in changed}
+    return SimpleNamespace(**vars(module) | functions)
 
 
 def short(value: str | float) -> str:

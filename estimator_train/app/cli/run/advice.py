@@ -63,10 +63,8 @@ def _not_for_model(settings):
     """Frozen first layers have features to cache; a function's model may be of a class that others do not support."""
     if ":" in settings.model:
         return ["--mixed-precision", "--recompute"]
-    if settings.model not in CLASSES:
-        return ["--cache features"]
     freeze = settings.freeze or default_freeze(settings.model, settings.weights)
-    if freeze == "none":
+    if settings.model not in CLASSES or freeze == "none":
         return ["--cache features"]
     return []
 
