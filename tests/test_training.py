@@ -63,10 +63,10 @@ class Recorder(et.Exporter):
 @pytest.mark.parametrize(
     ("make_estimator", "when", "steps"),
     [
-        ("model_fn", {"throttle_secs": 0}, [3, 6, 9, 10]),
+        pytest.param("model_fn", {"throttle_secs": 0}, [3, 6, 9, 10], marks=pytest.mark.slow),
         pytest.param("keras", {"throttle_secs": 0}, [3, 6, 9, 10], marks=pytest.mark.slow),
-        ("model_fn", {}, [3, 10]),
-        ("model_fn", {"every_steps": 6}, [6, 10]),
+        pytest.param("model_fn", {}, [3, 10], marks=pytest.mark.slow),
+        pytest.param("model_fn", {"every_steps": 6}, [6, 10], marks=pytest.mark.slow),
         ("keras", {"every_steps": 4}, [4, 8, 10]),
     ],
     indirect=["make_estimator"],
@@ -90,6 +90,7 @@ def test_checkpoints_come_at_the_steps_of_both_settings_and_no_others(make_estim
     assert [int(path.rpartition("-")[2]) for path in paths] == [0, 4, 5, 8, 10, 11]
 
 
+@pytest.mark.slow
 @of_model_fn
 def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=None, save_checkpoints_secs=600)
@@ -199,7 +200,11 @@ def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(mirrored, 
 
 @pytest.mark.parametrize(
     ("end", "make_estimator"),
-    [("max_steps", "model_fn"), ("early stopping", "model_fn"), ("data", "keras")],
+    [
+        ("max_steps", "model_fn"),
+        pytest.param("early stopping", "model_fn", marks=pytest.mark.slow),
+        pytest.param("data", "keras", marks=pytest.mark.slow),
+    ],
     indirect=["make_estimator"],
 )
 def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, make_estimator):

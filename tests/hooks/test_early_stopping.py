@@ -22,6 +22,14 @@ def make_estimator(request, tmp_path):
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
 
 
+def slow(kind):
+    """The case of a kind of model, of a test that the other kind shows, too."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
+
+
 @pytest.fixture
 def estimator(tmp_path):
     return et.Estimator(approaching_model_fn, tmp_path / "run")
@@ -102,7 +110,7 @@ def test_evaluations_in_the_events_tell_when_to_stop(make_hook, limit, min_steps
 @pytest.mark.parametrize(
     ("make_estimator", "interval", "called_after"),
     [
-        ("keras", {"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9]),
+        pytest.param("keras", {"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9], marks=pytest.mark.slow),
         ("model_fn", {"run_every_secs": 0}, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
         ("model_fn", {}, [1]),
     ],
@@ -232,6 +240,7 @@ def test_several_named_evaluations_need_an_eval_dir(estimator):
 # checkpoints
 
 
+@fast_model_fn
 def test_checkpoints_are_the_same_with_and_without_the_hook(make_estimator):
     estimator = make_estimator()
 
@@ -248,6 +257,7 @@ def test_checkpoints_are_the_same_with_and_without_the_hook(make_estimator):
 # make_stop_at_checkpoint_step_hook
 
 
+@fast_model_fn
 def test_the_chief_stops_at_the_checkpoint_step(make_estimator):
     estimator = make_estimator()
     estimator.train(FAR, hooks=[early.make_stop_at_checkpoint_step_hook(estimator, 3)], max_steps=9)

@@ -31,6 +31,15 @@ def make_estimator(request, tmp_path):
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
+def slow(kind):
+    """The case of a kind of model, of a test that the other kind shows, too."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+fast_keras = pytest.mark.parametrize("make_estimator", ["keras", slow("model_fn")], indirect=True)
+fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
+
+
 def ones():
     return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.zeros([1, 1]))).repeat()
 
@@ -70,7 +79,9 @@ def saved(estimator):
 
 
 @pytest.mark.parametrize(
-    ("make_estimator", "function"), [("keras", interrupt), ("model_fn", raise_interrupt)], indirect=["make_estimator"]
+    ("make_estimator", "function"),
+    [pytest.param("keras", interrupt, marks=pytest.mark.slow), ("model_fn", raise_interrupt)],
+    indirect=["make_estimator"],
 )
 def test_interrupted_training_saves_its_steps_and_resumes(function, make_estimator):
     estimator = make_estimator()
@@ -96,6 +107,7 @@ def test_a_loop_that_is_interrupted_is_saved_with_all_its_steps(make_estimator, 
     assert saved(estimator) == (4, 4)
 
 
+@fast_keras
 def test_an_interrupted_checkpoint_is_saved_again(make_estimator, monkeypatch):
     estimator = make_estimator(save_checkpoints_steps=5)
 
@@ -109,6 +121,7 @@ def test_an_interrupted_checkpoint_is_saved_again(make_estimator, monkeypatch):
     assert saved(estimator) == (5, 5)
 
 
+@fast_model_fn
 def test_an_interrupted_evaluation_keeps_the_checkpoint_it_reads(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=5)
     times = []
@@ -125,6 +138,7 @@ def test_an_interrupted_evaluation_keeps_the_checkpoint_it_reads(make_estimator)
     assert times == [os.stat(f"{estimator.latest_checkpoint()}.index").st_mtime_ns], "it was written twice"
 
 
+@fast_model_fn
 def test_an_interrupt_before_the_first_step_leaves_the_start(make_estimator):
     estimator = make_estimator()
 
@@ -139,6 +153,7 @@ def test_an_interrupt_before_the_first_step_leaves_the_start(make_estimator):
         estimator.train(ones, max_steps=3)
 
 
+@fast_model_fn
 def test_a_second_interrupt_ends_the_saving(make_estimator, monkeypatch):
     estimator = make_estimator()
     owner = ObjectSaver if isinstance(estimator._model, KerasModel) else v1.train.Saver
@@ -155,6 +170,7 @@ def test_a_second_interrupt_ends_the_saving(make_estimator, monkeypatch):
     assert saved(estimator) == (0, 0)
 
 
+@fast_keras
 def test_a_users_own_saver_saves_the_interrupted_training(make_estimator):
     estimator = make_estimator()
     own = et.CheckpointSaverHook(estimator.model_dir, save_steps=1000)
