@@ -175,7 +175,8 @@ def test_a_keras_3_model_with_a_schedule_reads_its_slots(tmp_path):
     np.testing.assert_equal(read, [saved[key] for key in sorted(saved)])
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, slow(keras_3.Sequential)], ids=["tf_keras", "Keras 3"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
 def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     def train(frozen, steps):
         model = equal_layers(kind, frozen)
@@ -193,7 +194,8 @@ def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     assert not again[0, kept[1]].any()
 
 
-@pytest.mark.parametrize(("before", "after"), [("float16", None), slow(None, "float16")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [("float16", None), (None, "float16")])
 def test_a_keras_3_optimizer_counts_on_when_a_loss_scale_comes_or_goes(before, after, tmp_path):
     for precision in (before, after):
         model = equal_layers(keras_3.Sequential, (), SCHEDULE)
@@ -243,7 +245,8 @@ def test_a_checkpoint_resumes_with_other_frozen_layers(tmp_path):
         np.testing.assert_array_equal(value, expected[key])
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, slow(keras_3.Sequential)], ids=["tf_keras", "Keras 3"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
 def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_path, log_lines):
     library = keras_3 if kind is keras_3.Sequential else keras
 
@@ -262,9 +265,10 @@ def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_pat
     assert any("is of another optimizer, whose slots are m" in line for line in log_lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rate"),
-    [slow(OwnStep, 0.1), slow(keras.Sequential, 0.1), (keras_3.Sequential, SCHEDULE)],
+    [(OwnStep, 0.1), (keras.Sequential, 0.1), (keras_3.Sequential, SCHEDULE)],
     ids=["own step", "tf_keras", "Keras 3"],
 )
 def test_averages_begin_with_weights_and_slots_survive_another_rate(kind, rate, tmp_path):
@@ -327,6 +331,7 @@ class Nameless(keras.layers.Layer):
         return inputs * self.scale
 
 
+@pytest.mark.slow
 def test_averages_with_ambiguous_names_match_trained_weights_by_order(tmp_path):
     def estimator(frozen):
         model = keras.Sequential([Nameless(input_shape=(4,)), Nameless(), Nameless()])

@@ -274,6 +274,7 @@ def test_a_session_that_is_lost_is_made_anew_from_the_newest_checkpoint(make_est
     assert estimator.get_variable_value("w") == 5 * 1.5
 
 
+@pytest.mark.slow
 def test_no_graph_with_a_custom_gradient_outlives_its_run(tmp_path):
     graphs = weakref.WeakSet()
 
@@ -404,7 +405,7 @@ def test_tables_of_the_input_are_initialised(make_estimator):
 @pytest.mark.parametrize(
     ("kind", "cross_device_ops"),
     [
-        (tf.distribute.MirroredStrategy, None),
+        pytest.param(tf.distribute.MirroredStrategy, None, marks=pytest.mark.slow),
         (v1.distribute.MirroredStrategy, None),
         pytest.param(
             *(tf.distribute.MirroredStrategy, tf.distribute.HierarchicalCopyAllReduce()), marks=pytest.mark.slow
@@ -435,6 +436,7 @@ def test_two_gpus_average_the_gradients_of_a_model_fn_by_nccl(gpus, make_estimat
     assert estimator.get_variable_value("w") == np.mean([1.5, 5.5])
 
 
+@pytest.mark.slow
 def test_one_device_strategy_trains_as_none_does(make_estimator):
     estimator = make_estimator(train_distribute=tf.distribute.OneDeviceStrategy("CPU:1"))
     assert estimator.train(numbers(4), steps=1).get_variable_value("w") == 1.5
@@ -478,6 +480,7 @@ def test_replicas_have_static_batch_sizes_a_context_and_hooks_run_once(mirrored,
     assert len(begun) == 1 and contexts == [(1, 2)]
 
 
+@pytest.mark.slow
 def test_padded_batches_are_evaluated_by_metrics_of_both_kinds(mirrored, make_estimator):
     def input_fn():
         lengths = tf.data.Dataset.range(1, 10)
@@ -509,6 +512,7 @@ def test_arrays_are_an_input_of_replicas_and_tensors_are_not(mirrored, make_esti
         estimator.train(tensors, steps=1)
 
 
+@pytest.mark.slow
 def test_batch_norm_statistics_are_the_mean_over_replicas(mirrored, make_estimator):
     def normalized(features, labels, mode):
         y = v1.layers.batch_normalization(features["x"][:, None], momentum=0.0, training=mode == "train")
@@ -562,7 +566,7 @@ def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estima
 
 @pytest.mark.parametrize(
     ("kind", "replicas"),
-    [("by the optimizer", 2), ("assigned", None), ("in a branch", None)],
+    [pytest.param("by the optimizer", 2, marks=pytest.mark.slow), ("assigned", None), ("in a branch", None)],
 )
 def test_hooks_fetch_the_global_step_from_before_the_update(kind, replicas, mirrored, make_estimator):
     """Summaries would be written a step too early."""

@@ -124,6 +124,7 @@ def test_evaluate_predict_and_export_start_warm_before_training(trained, start, 
     assert served["b"] == 3
 
 
+@pytest.mark.slow
 def test_a_saved_model_can_be_started_from(trained, start, tmp_path):
     x = et.export.TensorServingInputReceiver
     folder = trained.export_saved_model(

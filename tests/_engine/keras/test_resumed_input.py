@@ -102,7 +102,7 @@ def test_steps_of_several_batches_and_calls_of_several_steps_are_counted(trained
     assert trained(numbers(**make), replicas=2, accumulate_steps=3) == list(range(12, NUMBER))
 
 
-@pytest.mark.parametrize("size", [None, 2])
+@pytest.mark.parametrize("size", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_batches_with_none_in_them_are_resumed(size, trained):
     def without_weights():
         data = from_dataset(2, 1)().map(lambda x, y: (x, y, None))

@@ -137,6 +137,7 @@ def test_each_step_and_each_replica_has_its_own_mask(mirrored, tmp_path):
     assert 0.3 < np.mean(np.asarray(seen) == 0) < 0.7
 
 
+@pytest.mark.slow
 def test_a_layer_with_a_seed_draws_the_same_in_each_run_and_others_do_not(tmp_path, monkeypatch):
     runs = []
     for run_seed in (11, 12):
@@ -152,6 +153,7 @@ def test_a_layer_with_a_seed_draws_the_same_in_each_run_and_others_do_not(tmp_pa
     assert fixed == other_fixed and free != other_free and len(free) == len(fixed) == 2
 
 
+@pytest.mark.slow
 def test_dropout_inside_a_loop_draws_anew_in_each_iteration(tmp_path):
     seen = []
 
