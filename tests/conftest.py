@@ -27,7 +27,7 @@ from estimator_train._engine.distribution import strategies
 gc.freeze()  # the garbage collector need not look through TensorFlow's modules again and again
 gc.set_threshold(50_000)  # by default it takes a tenth of the time of tests: graphs are many objects that live long
 
-# Each training writes graph.pbtxt: a tenth of the time of a tiny one with protobuf's Python. Its C does not sort by key.
+# Each training writes graph.pbtxt: a tenth of the time of a tiny one by protobuf's Python. Its C does not sort by key.
 graph_io = sys.modules[tf.io.write_graph.__module__]
 graph_io.text_format = types.SimpleNamespace(MessageToString=lambda message, **_: str(message))
 

@@ -94,7 +94,7 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
 @pytest.mark.parametrize(
     ("keras", "replicas", "settings"),
     [
-        (tf_keras, None, {}),
+        slow(tf_keras, None, {}),
         slow(keras3, None, {"with_callbacks": True, "resume_input": True, "accumulate_steps": 2}),
         slow(tf_keras, 2, {"async_checkpoints": True}),
     ],
@@ -191,7 +191,7 @@ def test_a_signal_ends_them_within_a_second_or_a_step(program, number, seconds, 
     assert saved.stat().st_mtime - sent < max(seconds, 1)
 
 
-@pytest.mark.parametrize("keras", [tf_keras, keras3])
+@pytest.mark.parametrize("keras", [slow(tf_keras), keras3])
 def test_models_that_create_variables_in_a_step_show_it_to_a_hook(keras, data, tmp_path):
     class OwnSteps(keras.Sequential):
         def train_step(self, *arguments):

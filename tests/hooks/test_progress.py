@@ -37,7 +37,10 @@ def train(classifier, data, batches, tmp_path):
 LINE = re.compile(r"step (\d+)/5: loss [\d.e-]+, accuracy [\d.e-]+(?:, [\d.e+]+ examples/s, (\d\d:\d\d) to go)?\n")
 
 
-@pytest.mark.parametrize(("steps_per_loop", "steps"), [(1, ["1", "2", "3", "4", "5"]), (2, ["1", "3", "5"])])
+@pytest.mark.parametrize(
+    ("steps_per_loop", "steps"),
+    [pytest.param(1, ["1", "2", "3", "4", "5"], marks=pytest.mark.slow), (2, ["1", "3", "5"])],
+)
 def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
     file = io.StringIO()
     train(et.ProgressHook(every_secs=0, file=file), steps_per_loop, max_steps=5)
@@ -47,6 +50,7 @@ def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
     assert LINE.fullmatch(lines[-1])[2] == "00:00"
 
 
+@pytest.mark.slow
 def test_the_end_is_always_printed(train):
     file = io.StringIO()
     train(et.ProgressHook(every_secs=1000, file=file), max_steps=3)

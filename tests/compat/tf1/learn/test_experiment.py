@@ -44,7 +44,9 @@ class Evaluations(et.SessionRunHook):
         self.steps.append(int(session.run(v1.train.get_global_step())))
 
 
-@pytest.mark.parametrize("task", ["train_and_evaluate", "continuous_train_and_eval"])
+@pytest.mark.parametrize(
+    "task", ["train_and_evaluate", pytest.param("continuous_train_and_eval", marks=pytest.mark.slow)]
+)
 def test_an_experiment_evaluates_each_checkpoint(task, tmp_path):
     hook = Evaluations()
     strategy = learn.make_export_strategy(serving_input_fn, exports_to_keep=1)
