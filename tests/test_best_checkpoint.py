@@ -34,7 +34,7 @@ def model_fn(features, labels, mode):
 @pytest.fixture(params=KINDS)
 def estimator(request, tmp_path):
     """Overshoots its best loss: of the evaluations at steps 2, 4, ..., step 6 is best."""
-    config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2)
+    config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2, save_summary_steps=None)
     if request.param == "keras":
         return et.model_to_estimator(one_weight(keras.optimizers.SGD(0.05), "mse"), config=config)
     return et.Estimator(model_fn, config=config)

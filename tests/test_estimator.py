@@ -42,10 +42,13 @@ class MinusSum(keras.losses.Loss):
 
 
 def counting_estimator(model_dir, examples=12, **config):
-    """An Estimator with one weight for each row of np.eye(examples): it counts the steps that used the row."""
+    """An Estimator with one weight for each row of np.eye(examples): it counts the steps that used the row.
+
+    By default it writes neither summaries nor graphs.
+    """
     model = keras.Sequential([layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(examples,))])
     model.compile(keras.optimizers.SGD(1.0), MinusSum())
-    settings = {"save_checkpoints_steps": 1000} | config
+    settings = {"save_checkpoints_steps": 1000, "save_summary_steps": None, "checkpoint_save_graph_def": False} | config
     return et.model_to_estimator(model, model_dir=model_dir, config=et.RunConfig(**settings))
 
 
@@ -73,7 +76,8 @@ def rows(examples=12, batch_size=1, epochs=1):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The directory of a run that used each row once, with the checkpoints of steps 0 and 12."""
-    return counting_estimator(tmp_path_factory.mktemp("run")).train(rows()).model_dir
+    files = {"save_summary_steps": 100, "checkpoint_save_graph_def": True}  # as by default
+    return counting_estimator(tmp_path_factory.mktemp("run"), **files).train(rows()).model_dir
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    quiet = {"log_step_count_steps": None, "save_summary_steps": None}
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
     return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=3, **quiet)
 
 
@@ -28,7 +28,8 @@ of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 @pytest.fixture
 def estimator(tmp_path):
-    return et.Estimator(approaching_model_fn, tmp_path / "run")
+    config = et.RunConfig(tmp_path / "run", save_summary_steps=None, checkpoint_save_graph_def=False)
+    return et.Estimator(approaching_model_fn, config=config)
 
 
 AT_5 = label(5.0, 1)  # its loss is |5 - step|
@@ -99,6 +100,7 @@ def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estim
     assert estimator.config.save_checkpoints_secs == 600
 
 
+@pytest.mark.slow
 def test_added_metrics_are_part_of_evaluations_during_training(tmp_path):
     estimator = et.add_metrics(
         approaching("keras", et.RunConfig(tmp_path)), lambda labels: {"label": v1.metrics.mean(labels)}

@@ -16,7 +16,8 @@ v1 = tf.compat.v1
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000)
+    quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000, **quiet)
 
 
 # In a model_fn's graph, a hook's fetches may be computed before or after the step's updates, and a separate session run
@@ -370,7 +371,7 @@ def test_loss_and_step_rate_are_in_the_events(make_estimator):
 
 @fast_model_fn
 def test_loss_is_written_at_the_steps_of_tf_estimator_by_default(make_estimator):
-    estimator = make_estimator()
+    estimator = make_estimator(save_summary_steps=et.RunConfig().save_summary_steps)
     estimator.train(ones(), steps=101)
     assert scalars(estimator.model_dir, "loss") == [(1, 0), (101, -100)]
 

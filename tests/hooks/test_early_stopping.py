@@ -14,7 +14,7 @@ EVERY_STEP = {"run_every_secs": None, "run_every_steps": 1}
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    quiet = {"log_step_count_steps": None, "save_summary_steps": None}
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
     return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=2, **quiet)
 
 
@@ -32,7 +32,8 @@ fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model
 
 @pytest.fixture
 def estimator(tmp_path):
-    return et.Estimator(approaching_model_fn, tmp_path / "run")
+    config = et.RunConfig(tmp_path / "run", save_summary_steps=None, checkpoint_save_graph_def=False)
+    return et.Estimator(approaching_model_fn, config=config)
 
 
 AT_5 = et.EvalSpec(label(5.0, 1), throttle_secs=0)  # the loss of step 2 is 3, of 4 it is 1, of 6 1, of 8 3, of 10 5

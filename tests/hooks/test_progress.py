@@ -27,7 +27,8 @@ def train(classifier, data, batches, tmp_path):
 
     def train(hooks, steps_per_loop=1, **arguments):
         hooks = hooks if isinstance(hooks, list) else [hooks]
-        config = et.RunConfig(save_checkpoints_steps=1000, steps_per_loop=steps_per_loop)
+        quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+        config = et.RunConfig(save_checkpoints_steps=1000, steps_per_loop=steps_per_loop, **quiet)
         estimator = et.model_to_estimator(classifier("sgd"), model_dir=tmp_path / "run", config=config)
         estimator.train(batches(data, 16, epochs=None), hooks=hooks, **arguments)
 

@@ -23,8 +23,8 @@ def estimator_in(kind):
     """Gives a new estimator in a folder."""
 
     def make(folder):
-        config = et.RunConfig(folder, save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3)
-        return approaching(kind, config)
+        quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+        return approaching(kind, et.RunConfig(folder, save_checkpoints_steps=1, keep_checkpoint_max=3, **quiet))
 
     return make
 

@@ -25,7 +25,8 @@ v1 = tf.compat.v1
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000)
+    quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000, **quiet)
 
 
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
@@ -101,7 +102,7 @@ def test_a_loop_that_is_interrupted_is_saved_with_all_its_steps(make_estimator, 
         return specs, lambda *arguments: (run(*arguments), interrupt())[0]
 
     monkeypatch.setattr(Loop, "trace", trace)
-    estimator = make_estimator(steps_per_loop=4, accumulate_steps=2, save_summary_steps=None, log_step_count_steps=None)
+    estimator = make_estimator(steps_per_loop=4, accumulate_steps=2, log_step_count_steps=None)
     with pytest.raises(KeyboardInterrupt):
         estimator.train(ones, max_steps=20)
     assert saved(estimator) == (4, 4)

@@ -31,7 +31,8 @@ def serving_input_fn():
 
 
 def estimator(folder, save_steps=2):
-    return et.Estimator(model_fn, folder, et.RunConfig(save_checkpoints_steps=save_steps))
+    quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+    return et.Estimator(model_fn, folder, et.RunConfig(save_checkpoints_steps=save_steps, **quiet))
 
 
 class Evaluations(et.SessionRunHook):
