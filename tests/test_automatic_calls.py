@@ -19,10 +19,6 @@ from estimator_train._engine.events import read_eval_metrics
 STEPS = 40
 
 
-def slow(*values):
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 class Calls(tf.compat.v1.train.SessionRunHook):
     """Counts calls, and needs none."""
 
@@ -91,12 +87,13 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
     return weights, (written, timing, lines, rows, history.history), calls.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keras", "replicas", "settings"),
     [
-        slow(tf_keras, None, {}),
-        slow(keras3, None, {"with_callbacks": True, "resume_input": True, "accumulate_steps": 2}),
-        slow(tf_keras, 2, {"async_checkpoints": True}),
+        (tf_keras, None, {}),
+        (keras3, None, {"with_callbacks": True, "resume_input": True, "accumulate_steps": 2}),
+        (tf_keras, 2, {"async_checkpoints": True}),
     ],
 )
 def test_they_give_what_single_steps_give(keras, replicas, settings, data, mirrored, log_lines, tmp_path):
@@ -191,7 +188,8 @@ def test_a_signal_ends_them_within_a_second_or_a_step(program, number, seconds, 
     assert saved.stat().st_mtime - sent < max(seconds, 1)
 
 
-@pytest.mark.parametrize("keras", [slow(tf_keras), keras3])
+@pytest.mark.slow
+@pytest.mark.parametrize("keras", [tf_keras, keras3])
 def test_models_that_create_variables_in_a_step_show_it_to_a_hook(keras, data, tmp_path):
     class OwnSteps(keras.Sequential):
         def train_step(self, *arguments):

@@ -1,5 +1,6 @@
 """Names of the variables in checkpoints, as TensorFlow 2.15.1 with its own tf.estimator writes them."""
 
+import pytest
 from tf215_losses import generations
 
 LINEAR = [
@@ -104,7 +105,7 @@ def test_wide_and_deep(generation, columns, examples):
     assert_names(estimator, examples(), LINEAR + DNN + added)
 
 
-@generations(slow="v1")
+@pytest.mark.slow
 def test_wide_and_deep_with_two_optimizers_of_a_kind(generation, columns, examples):
     powers = ["beta1_power", "beta1_power_1", "beta2_power", "beta2_power_1"]
     added = (

@@ -33,7 +33,7 @@ def test_linear_classifier_with_weights_and_a_combiner(generation, columns, exam
     assert loss(estimator, input_fn) == pytest.approx(0.35414040088653564, rel=1e-5)
 
 
-@generations(slow="v2")
+@pytest.mark.slow
 def test_area_under_the_precision_recall_curve(generation):
     """TensorFlow 1 adds up trapezoids; Keras interpolates."""
     labels = np.array([1, 0, 0] * 4 + [0, 1, 1] * 2 + [0, 1], np.int32)

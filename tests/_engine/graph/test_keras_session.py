@@ -39,7 +39,7 @@ def estimator_of(load, folder, replicas=None, rate=0.001, after_load=lambda: Non
         train_op = v1.train.MomentumOptimizer(rate, 0.9).minimize(loss, v1.train.get_or_create_global_step())
         return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-    config = et.RunConfig(folder, train_distribute=replicas, save_summary_steps=1)
+    config = et.RunConfig(folder, train_distribute=replicas, save_summary_steps=1, checkpoint_save_graph_def=False)
     return et.Estimator(model_fn, config=config, **options)
 
 

@@ -48,7 +48,8 @@ def numbers(count, batch_size=4, epochs=1):
 @pytest.fixture
 def make_estimator(tmp_path):
     def make(model_fn=linear, params=None, **config):
-        config = et.RunConfig(tmp_path / "run", **config)
+        quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+        config = et.RunConfig(tmp_path / "run", **(quiet | config))
         params = {"rate": 1.0} if params is None and model_fn is linear else params
         return et.Estimator(model_fn, config=config, params=params)
 
@@ -771,6 +772,7 @@ def test_old_checkpoints_are_deleted_over_several_runs(make_estimator):
     assert "/" not in tf.io.gfile.GFile(os.path.join(estimator.model_dir, "checkpoint")).read()  # relative paths
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_is_passed_over(make_estimator, tmp_path):
     estimator = make_estimator(save_checkpoints_steps=1).train(numbers(4, epochs=None), steps=3)
     (tmp_path / "run" / "model.ckpt-3.data-00000-of-00001").write_bytes(b"")

@@ -21,7 +21,9 @@ def estimator_of(folder, keras=tf_keras, rate=0.0, **config):
     ]
     model = keras.Sequential([keras.Input((3,)), *body])
     model.compile(keras.optimizers.SGD(rate), "mse")
-    return et.model_to_estimator(model, config=et.RunConfig(folder, **config))
+    return et.model_to_estimator(
+        model, config=et.RunConfig(folder, save_summary_steps=None, checkpoint_save_graph_def=False, **config)
+    )
 
 
 def input_fn():

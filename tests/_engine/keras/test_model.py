@@ -18,7 +18,8 @@ layers = keras.layers
 
 
 def estimator_of(model, tmp_path, strategy=None, **kwargs):
-    config = et.RunConfig(train_distribute=strategy, eval_distribute=strategy, save_checkpoints_steps=1000)
+    quiet = {"save_checkpoints_steps": 1000, "save_summary_steps": None, "checkpoint_save_graph_def": False}
+    config = et.RunConfig(train_distribute=strategy, eval_distribute=strategy, **quiet)
     return et.model_to_estimator(model, model_dir=tmp_path / "run", config=config, **kwargs)
 
 

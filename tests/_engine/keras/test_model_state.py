@@ -14,6 +14,7 @@ from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.keras.model_state import EvaluationState, TrainingState
 
 v1 = tf.compat.v1
+QUIET = {"save_summary_steps": None, "checkpoint_save_graph_def": False}  # no test reads these files
 
 
 class OwnStep(keras.Sequential):
@@ -117,7 +118,7 @@ def reads(monkeypatch):
 
 def estimator_of(build, folder, **config):
     keras.utils.set_random_seed(7)
-    return et.model_to_estimator(build, config=et.RunConfig(str(folder), resume_input=True, **config))
+    return et.model_to_estimator(build, config=et.RunConfig(str(folder), resume_input=True, **QUIET, **config))
 
 
 def saved_values(path):

@@ -39,7 +39,8 @@ def trained(tmp_path, mirrored):
         seen = []
         steps = {name: options.pop(name) for name in ("steps", "hooks") if name in options}
         options = {"train_distribute": mirrored(replicas), "resume_input": True} | options
-        config = et.RunConfig(str(tmp_path / "run"), log_step_count_steps=None, save_summary_steps=None, **options)
+        quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
+        config = et.RunConfig(str(tmp_path / "run"), **quiet, **options)
         et.model_to_estimator(recording_model(seen), config=config).train(input_fn, **steps)
         return seen
 

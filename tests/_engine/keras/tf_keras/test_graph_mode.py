@@ -65,6 +65,7 @@ def test_a_model_without_an_input_shape_gets_its_weights_from_the_data(make, bat
     assert estimator.train(batches((x, x[:, :1]), 2)).evaluate(batches((x, x[:, :1]), 2))["global_step"] == 2
 
 
+@pytest.mark.slow
 def test_several_outputs_keep_the_names_of_their_metrics(batches, tmp_path):
     x = np.ones([4, 2], "float32")
     inputs = keras.Input((2,))

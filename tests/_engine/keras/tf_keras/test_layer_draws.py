@@ -33,9 +33,8 @@ def train(model_dir, between, last_step, replicas=None, **options):
     """
     features = np.random.default_rng(1).normal(size=(32, 16)).astype("float32")
     input_fn = input_fns.arrays(features, features[:, :1] * 2, batch_size=4, shuffle=True, num_epochs=None)
-    config = et.RunConfig(
-        str(model_dir), log_step_count_steps=None, train_distribute=replicas, resume_input=True, **options
-    )
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
+    config = et.RunConfig(str(model_dir), train_distribute=replicas, resume_input=True, **quiet, **options)
     keras.utils.set_random_seed(3)
     is_model = isinstance(between, type)
     inner = [] if is_model else [layers.Input([16]), layers.Dense(16), *between(), layers.Dense(1)]
