@@ -1,6 +1,7 @@
 """Rules that every module of the package keeps, checked in its syntax tree."""
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -44,6 +45,12 @@ _TAKING_ATTRIBUTES = {"attrgetter", "delattr", "getattr", "hasattr", "object", "
 _TAKING_COLLECTIONS = {"add_to_collection", "add_to_collections", "get_collection", "get_collection_ref"}
 
 
+@functools.cache
+def _parsed(source):
+    return ast.parse(source)
+
+
+@functools.cache
 def _modules():
     return {path.relative_to(_PACKAGE).as_posix(): path for path in sorted(_PACKAGE.rglob("*.py"))}
 
@@ -81,9 +88,8 @@ def test_files_that_the_map_names_exist():
 
 
 def test_names_of_tests_are_short_and_without_vague_words():
-    trees = [ast.parse(path.read_text()) for path in sorted(_TESTS.rglob("*.py"))]
-    names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    tests = [name for name in names if name.startswith("test_")]
+    texts = [path.read_text() for path in sorted(_TESTS.rglob("*.py"))]
+    tests = [name for text in texts for name in re.findall(r"^ *def (test_\w+)", text, re.MULTILINE)]
     assert tests and not [name for name in tests if len(name) > _LONGEST_TEST_NAME or _VAGUE_WORDS.search(name)]
 
 
@@ -99,7 +105,7 @@ def _tests_of(module):
 
 
 def test_the_keras_loop_is_made_of_program_strategy_and_global_step():
-    functions = dict(_functions(ast.parse((_PACKAGE / "_engine/keras" / "loop.py").read_text())))
+    functions = dict(_functions(_parsed((_PACKAGE / "_engine/keras" / "loop.py").read_text())))
     parameters = [each.arg for each in functions["Loop.__init__"].args.args]
     assert parameters == ["self", "program", "strategy", "global_step"]
 
@@ -130,7 +136,7 @@ def test_no_conditional_stands_in_a_comprehension_that_is_an_argument():
 
 def _conditionals_in_arguments(source):
     """Yields the lines of comprehensions that are an argument of a call and hold a conditional expression."""
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Call)]
     arguments = [argument for call in calls for argument in (*call.args, *(each.value for each in call.keywords))]
     for argument in arguments:
         value = argument.value if isinstance(argument, ast.Starred) else argument
@@ -152,12 +158,12 @@ def _functions(tree, prefix=""):
 
 def _attributes_set_on_functions(source):
     """Yields the lines on which an attribute of what a `def` of the source has named is set."""
-    tree = ast.parse(source)
+    tree = _parsed(source)
     methods = {id(each) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for each in node.body}
     named = {node.name for _, node in _functions(tree) if id(node) not in methods}
     for node in ast.walk(tree):
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.value
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
             stored = node.args[0]
         if isinstance(stored, ast.Name) and stored.id in named:
             yield node.lineno
@@ -172,7 +178,7 @@ def test_no_message_below_the_command_names_a_flag():
         f"{module}:{node.lineno}: {node.value}"
         for module, path in _modules().items()
         if not module.startswith("app/")
-        for node in _texts(ast.parse(path.read_text()))
+        for node in _texts(_parsed(path.read_text()))
         if _FLAG.search(node.value) and "estimator_train run " not in node.value
     ]
     assert not offences
@@ -199,9 +205,9 @@ def test_private_names_of_tensorflow_and_keras_are_used_in_files_for_them():
 
 def test_every_function_for_private_names_has_a_test():
     for module in _PACKAGE.rglob(_PRIVATE_NAMES):
-        trees = [ast.parse(path.read_text()) for path in _tests_of(module)]
+        trees = [_parsed(path.read_text()) for path in _tests_of(module)]
         tested = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        functions = {node.name for node in ast.parse(module.read_text()).body if isinstance(node, ast.FunctionDef)}
+        functions = {node.name for node in _parsed(module.read_text()).body if isinstance(node, ast.FunctionDef)}
         assert {name for name in functions if not name.startswith("_")} <= tested
 
 
@@ -263,7 +269,7 @@ def test_ruff_finds_private_names_outside_of_the_files_for_them(file, is_for_the
 
 def _private_uses(source):
     """Yields (line, source) of names by which code may reach what is private to TensorFlow or Keras."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_parsed(source)):
         if isinstance(node, ast.ImportFrom):
             found = any(_is_private(alias.name) for alias in node.names) and _is_theirs(node.module)
         elif isinstance(node, ast.Call):

@@ -19,10 +19,6 @@ from estimator_train._engine.events import read_eval_metrics
 STEPS = 40
 
 
-def slow(*values):
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 class Calls(tf.compat.v1.train.SessionRunHook):
     """Counts calls, and needs none."""
 
@@ -91,11 +87,12 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
     return weights, (written, timing, lines, rows, history.history), calls.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keras", "replicas", "settings"),
     [
         (tf_keras, None, {}),
-        slow(
+        (
             keras3,
             2,
             dict.fromkeys(("with_callbacks", "resume_input", "async_checkpoints"), True) | {"accumulate_steps": 2},
@@ -194,6 +191,7 @@ def test_a_signal_ends_them_within_a_second_or_a_step(program, number, seconds, 
     assert saved.stat().st_mtime - sent < max(seconds, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keras", [tf_keras, keras3])
 def test_models_that_create_variables_in_a_step_show_it_to_a_hook(keras, data, tmp_path):
     class OwnSteps(keras.Sequential):

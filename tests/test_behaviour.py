@@ -47,7 +47,15 @@ def installed():
     et.install()
 
 
-@pytest.mark.parametrize("function", behaviour.BEHAVIOURS, ids=lambda function: function.__name__)
+# They train several Estimators; test_returned.py and test_graph_mode.py of _engine have the same in parts.
+SLOW = (behaviour.keras_input_fn_of_tensors, behaviour.keras_model_of_a_graph)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [pytest.param(each, marks=[pytest.mark.slow] if each in SLOW else []) for each in behaviour.BEHAVIOURS],
+    ids=lambda function: function.__name__,
+)
 def test_behaves_as_tensorflow_2_15(function):
     assert _flat(function()) == _flat(OF_TF215[function.__name__])
 

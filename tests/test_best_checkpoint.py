@@ -34,7 +34,7 @@ def model_fn(features, labels, mode):
 @pytest.fixture(params=KINDS)
 def estimator(request, tmp_path):
     """Overshoots its best loss: of the evaluations at steps 2, 4, ..., step 6 is best."""
-    config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2)
+    config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2, save_summary_steps=None)
     if request.param == "keras":
         return et.model_to_estimator(one_weight(keras.optimizers.SGD(0.05), "mse"), config=config)
     return et.Estimator(model_fn, config=config)
@@ -49,6 +49,9 @@ def trained(tmp_path_factory):
 
 # Hooks and exporters see the same with both kinds of models; this is the faster one.
 of_model_fn = pytest.mark.parametrize("estimator", ["model_fn"], indirect=True)
+fast_keras = pytest.mark.parametrize(
+    "estimator", ["keras", pytest.param("model_fn", marks=pytest.mark.slow)], indirect=True
+)
 
 
 def train_and_evaluate(estimator, max_steps, exporter):
@@ -61,6 +64,7 @@ def result_of(path):
         return json.load(file)
 
 
+@fast_keras
 def test_the_best_is_kept_alone_and_is_evaluated_as_it_was(estimator):
     _, (exported,) = train_and_evaluate(estimator, 10, et.BestCheckpointExporter())
     assert exported is None  # the last is not the best
@@ -84,6 +88,7 @@ def test_a_restarted_training_remembers_the_best(estimator):
     assert tf.train.latest_checkpoint(os.path.dirname(exported.decode())) == exported.decode()
 
 
+@pytest.mark.slow
 @of_model_fn
 def test_any_compare_fn_decides(estimator):
     exporter = et.BestCheckpointExporter(

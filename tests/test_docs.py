@@ -43,8 +43,9 @@ PAGES.append(ROOT / "docs" / "api" / "heads.md")  # the others are generated fro
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if "# %%" in path.read_text()]
 # The pages that train most.
-SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md", "heads.md", "hooks.md")
-SLOW += ("input_fns.md", "performance.md", "recipes.md", "tutorial.md", "unet3d.md")
+SLOW = ("README.md", "command.md", "concepts.md", "distribution.md", "fine_tuning.md", "gallery.md", "heads.md")
+SLOW += ("hooks.md", "input_fns.md", "keras.md", "old_checkpoint.md", "out_of_memory.md", "performance.md")
+SLOW += ("recipes.md", "resume.md", "tutorial.md", "two_gpus.md", "unet3d.md")
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",

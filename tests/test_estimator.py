@@ -42,10 +42,13 @@ class MinusSum(keras.losses.Loss):
 
 
 def counting_estimator(model_dir, examples=12, **config):
-    """An Estimator with one weight for each row of np.eye(examples): it counts the steps that used the row."""
+    """An Estimator with one weight for each row of np.eye(examples): it counts the steps that used the row.
+
+    By default it writes neither summaries nor graphs.
+    """
     model = keras.Sequential([layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(examples,))])
     model.compile(keras.optimizers.SGD(1.0), MinusSum())
-    settings = {"save_checkpoints_steps": 1000} | config
+    settings = {"save_checkpoints_steps": 1000, "save_summary_steps": None, "checkpoint_save_graph_def": False} | config
     return et.model_to_estimator(model, model_dir=model_dir, config=et.RunConfig(**settings))
 
 
@@ -73,7 +76,8 @@ def rows(examples=12, batch_size=1, epochs=1):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The directory of a run that used each row once, with the checkpoints of steps 0 and 12."""
-    return counting_estimator(tmp_path_factory.mktemp("run")).train(rows()).model_dir
+    files = {"save_summary_steps": 100, "checkpoint_save_graph_def": True}  # as by default
+    return counting_estimator(tmp_path_factory.mktemp("run"), **files).train(rows()).model_dir
 
 
 @pytest.fixture
@@ -102,6 +106,7 @@ def abort():
 # train: steps
 
 
+@pytest.mark.slow
 def test_steps_of_two_calls_add_up(tmp_path):
     estimator = counting_estimator(tmp_path)
     assert estimator.train(rows(), steps=3) is estimator
@@ -112,7 +117,7 @@ def test_steps_of_two_calls_add_up(tmp_path):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("steps_per_loop", [7, "auto"])
+@pytest.mark.parametrize("steps_per_loop", [slow(7), "auto"])
 def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, log_lines):
     for _ in range(2):  # the second Estimator finds the first one's checkpoint
         estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
@@ -126,7 +131,7 @@ def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, lo
     assert counts(estimator) == [2] * 5 + [1] * 5 + [0] * 2  # each call restarts the data
 
 
-@pytest.mark.parametrize("steps_per_loop", [1, 7, "auto"])
+@pytest.mark.parametrize("steps_per_loop", [slow(1), slow(7), "auto"])
 def test_the_end_of_data_leaves_a_checkpoint_of_the_last_step(steps_per_loop, tmp_path):
     estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
     estimator.train(rows())
@@ -136,7 +141,7 @@ def test_the_end_of_data_leaves_a_checkpoint_of_the_last_step(steps_per_loop, tm
     assert counts(estimator) == [1] * 12
 
 
-@pytest.mark.parametrize("own_saver", [False, True])
+@pytest.mark.parametrize("own_saver", [False, slow(True)])
 def test_asynchronous_checkpoints_are_complete_when_listeners_see_them(own_saver, tmp_path):
     class Look(et.CheckpointSaverListener):
         damages = []
@@ -303,7 +308,7 @@ def test_the_config_that_is_read_is_a_copy(tmp_path):
     assert estimator.eval_dir("test") == os.path.join(tmp_path, "eval_test")
 
 
-@pytest.mark.parametrize(("steps_per_loop", "replicas"), [(1, None), (2, None), slow(1, 2)])
+@pytest.mark.parametrize(("steps_per_loop", "replicas"), [(1, None), slow(2, None), slow(1, 2)])
 def test_an_aborted_step_resumes_from_the_last_checkpoint(steps_per_loop, replicas, tmp_path, mirrored):
     estimator = counting_estimator(
         tmp_path, save_checkpoints_steps=4, steps_per_loop=steps_per_loop, train_distribute=mirrored(replicas)
@@ -333,7 +338,7 @@ def test_the_files_of_a_run_have_tf_estimators_names(trained, tmp_path):
     assert 'model_checkpoint_path: "model.ckpt-12"' in (tmp_path / "checkpoint").read_text()
 
 
-@pytest.mark.parametrize(("keep", "kept"), [(2, [4, 5]), (0, [0, 1, 2, 3, 4, 5])])
+@pytest.mark.parametrize(("keep", "kept"), [(2, [4, 5]), slow(0, [0, 1, 2, 3, 4, 5])])
 def test_keep_checkpoint_max_counts_over_all_runs(keep, kept, tmp_path):
     for _ in range(2):
         estimator = counting_estimator(tmp_path, save_checkpoints_steps=1, keep_checkpoint_max=keep)
@@ -500,7 +505,7 @@ def test_the_first_training_traces_the_step_once_a_replica(mirrored, tmp_path):
     assert TracedInTraining.traces == 2
 
 
-@pytest.mark.parametrize("steps_per_loop", [1, 2])
+@pytest.mark.parametrize("steps_per_loop", [slow(1), 2])
 def test_no_batch_is_asked_for_after_the_last_step(steps_per_loop, tmp_path):
     def ends_badly():
         for _ in range(3):

@@ -23,6 +23,16 @@ def file(request, tmp_path):
     return tmp_path / request.param
 
 
+def slow(name):
+    """A format of a test that a faster one shows, too."""
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
+fast_files = pytest.mark.parametrize("file", ["model.keras", "model.h5", slow("model")], indirect=True)
+fast_h5 = pytest.mark.parametrize("file", [slow("model.keras"), "model.h5", slow("model")], indirect=True)
+
+
+@fast_files
 def test_a_file_with_a_lambda_is_refused_in_every_format(file, tmp_path):
     with pytest.raises(ValueError, match=f"^{file} contains a lambda, .*; pass safe_mode=False if you trust") as caught:
         et.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
@@ -30,12 +40,14 @@ def test_a_file_with_a_lambda_is_refused_in_every_format(file, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@fast_h5
 def test_a_file_with_a_lambda_is_loaded_where_asked(file, batches, tmp_path):
     estimator = et.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run", safe_mode=False)
     estimator.train(batches((np.ones((8, 4), "float32"), np.ones((8, 1), "float32")), 4))
     assert (tmp_path / "ran").exists()
 
 
+@fast_files
 def test_the_drop_in_warns_and_loads_but_for_keras_files(file, tmp_path, warnings):
     if file.suffix == ".keras":
         with pytest.raises(ValueError, match="TensorFlow 2.15 refused it, too; if you trust the file, load it"):

@@ -64,7 +64,7 @@ def test_readme_shows_the_error_of_today(monkeypatch):
     assert str(raised.value) == error
 
 
-@pytest.mark.parametrize("devices", ["", ["CPU:0", "CPU:1"]], ids=["one", "two"])
+@pytest.mark.parametrize("devices", ["", pytest.param(["CPU:0", "CPU:1"], marks=pytest.mark.slow)], ids=["one", "two"])
 def test_the_program_learns_the_sums(devices, tmp_path, monkeypatch):
     (program,) = re.findall(r"```python\n([^`]*RunConfig[^`]*)```", SCREEN)
     monkeypatch.chdir(tmp_path)

@@ -38,7 +38,7 @@ def test_a_change_chooses_the_slow_tests_of_its_wing_and_those_above():
 def test_tests_that_take_minutes_are_chosen_by_what_they_are_about():
     site, page = "tests/test_site.py", "tests/test_docs.py::test_a_page_can_be_followed_from_top_to_bottom[tutorial.md]"
     assert chosen_by("docs/tutorial.md")[0] == {site, page}
-    assert chosen_by("docs/concepts.md")[0] == {site}  # no slow page
+    assert chosen_by("docs/datasets.md")[0] == {site}  # no slow page
     assert chosen_by("examples/unet3d.py")[1] == {"examples", "test_docs.py"}
     assert chosen_by("tests/fuzz/toy.py")[0] == {"tests/fuzz/test_campaigns.py"}
     for rare, about in AFFECTED["RARE"].items():

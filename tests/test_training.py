@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    quiet = {"log_step_count_steps": None, "save_summary_steps": None}
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
     return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=3, **quiet)
 
 
@@ -28,7 +28,8 @@ of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 @pytest.fixture
 def estimator(tmp_path):
-    return et.Estimator(approaching_model_fn, tmp_path / "run")
+    config = et.RunConfig(tmp_path / "run", save_summary_steps=None, checkpoint_save_graph_def=False)
+    return et.Estimator(approaching_model_fn, config=config)
 
 
 AT_5 = label(5.0, 1)  # its loss is |5 - step|
@@ -63,10 +64,10 @@ class Recorder(et.Exporter):
 @pytest.mark.parametrize(
     ("make_estimator", "when", "steps"),
     [
-        ("model_fn", {"throttle_secs": 0}, [3, 6, 9, 10]),
+        pytest.param("model_fn", {"throttle_secs": 0}, [3, 6, 9, 10], marks=pytest.mark.slow),
         pytest.param("keras", {"throttle_secs": 0}, [3, 6, 9, 10], marks=pytest.mark.slow),
-        ("model_fn", {}, [3, 10]),
-        ("model_fn", {"every_steps": 6}, [6, 10]),
+        pytest.param("model_fn", {}, [3, 10], marks=pytest.mark.slow),
+        pytest.param("model_fn", {"every_steps": 6}, [6, 10], marks=pytest.mark.slow),
         ("keras", {"every_steps": 4}, [4, 8, 10]),
     ],
     indirect=["make_estimator"],
@@ -90,6 +91,7 @@ def test_checkpoints_come_at_the_steps_of_both_settings_and_no_others(make_estim
     assert [int(path.rpartition("-")[2]) for path in paths] == [0, 4, 5, 8, 10, 11]
 
 
+@pytest.mark.slow
 @of_model_fn
 def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=None, save_checkpoints_secs=600)
@@ -98,6 +100,7 @@ def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estim
     assert estimator.config.save_checkpoints_secs == 600
 
 
+@pytest.mark.slow
 def test_added_metrics_are_part_of_evaluations_during_training(tmp_path):
     estimator = et.add_metrics(
         approaching("keras", et.RunConfig(tmp_path)), lambda labels: {"label": v1.metrics.mean(labels)}
@@ -199,7 +202,11 @@ def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(mirrored, 
 
 @pytest.mark.parametrize(
     ("end", "make_estimator"),
-    [("max_steps", "model_fn"), ("early stopping", "model_fn"), ("data", "keras")],
+    [
+        ("max_steps", "model_fn"),
+        pytest.param("early stopping", "model_fn", marks=pytest.mark.slow),
+        pytest.param("data", "keras", marks=pytest.mark.slow),
+    ],
     indirect=["make_estimator"],
 )
 def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, make_estimator):

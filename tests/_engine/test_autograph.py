@@ -24,7 +24,10 @@ def converted(monkeypatch):
     return names
 
 
-@pytest.fixture(params=["one epoch", "shuffled", "skips", "augmented", "rows", "examples"])
+SLOW = ["one epoch", "shuffled", "augmented", "rows", "examples"]
+
+
+@pytest.fixture(params=["skips", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
 def input_fn(request, tmp_path):
     for name in ("cat/a.png", "cat/b.png", "dog/a.png"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf215_losses import generations
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train.canned.parse_example_spec import classifier_parse_example_spec
@@ -84,8 +85,10 @@ def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, c
 @pytest.mark.smoke
 @models(
     ("v2", "DNNLinearCombined"),
-    ("v1", "DNNLinearCombined"),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in [("v2", "Linear"), ("v1", "DNN"), ("v2", "Baseline")]),
+    *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in [("v1", "DNNLinearCombined"), ("v2", "Linear"), ("v1", "DNN"), ("v2", "Baseline")]
+    ),
 )
 def test_three_classes_have_three_probabilities(generation, model, few_columns, examples):
     estimator = make(generation, "Classifier", model, few_columns, n_classes=3)
@@ -118,6 +121,7 @@ def test_estimator_takes_several_heads(generation, model, few_columns, examples)
     assert results["global_step"] == 2
 
 
+@generations(slow="v2")
 def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, few_columns, examples):
     inner = make(generation, "Classifier", "DNNLinearCombined", few_columns)
 
@@ -177,6 +181,7 @@ def test_a_shared_embedding_is_trained(generation, examples):
     assert (estimator.train(input_fn, steps=3).get_variable_value(name) != before).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generation", ["v1"], indirect=True)
 def test_a_shared_embedding_of_tf1_is_one_table_of_both_branches(generation, examples):
     with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else

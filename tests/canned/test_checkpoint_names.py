@@ -1,5 +1,8 @@
 """Names of the variables in checkpoints, as TensorFlow 2.15.1 with its own tf.estimator writes them."""
 
+import pytest
+from tf215_losses import generations
+
 LINEAR = [
     "linear/linear_model/a/weights",
     "linear/linear_model/b_bucketized/weights",
@@ -43,6 +46,7 @@ def assert_names(estimator, input_fn, expected):
     assert estimator.train(input_fn, steps=1).get_variable_names() == sorted([*expected, "global_step"])
 
 
+@generations(slow="v1")
 def test_linear(generation, columns, examples):
     added = (
         slots(LINEAR, "part_0/Ftrl", "part_0/Ftrl_1")
@@ -52,6 +56,7 @@ def test_linear(generation, columns, examples):
     assert_names(generation.LinearClassifier(columns.wide), examples(), LINEAR + added)
 
 
+@generations(slow="v2")
 def test_linear_with_an_embedding(generation, columns, examples):
     variables = [
         "linear/linear_model/bias_weights",
@@ -66,6 +71,7 @@ def test_linear_with_an_embedding(generation, columns, examples):
     assert_names(generation.LinearRegressor(columns.deep[-1:], optimizer="Adam"), examples(), variables + added)
 
 
+@generations(slow="v1")
 def test_dnn_with_batch_norm(generation, columns, examples):
     variables = DNN + BATCH_NORM
     added = (
@@ -75,6 +81,7 @@ def test_dnn_with_batch_norm(generation, columns, examples):
     assert_names(estimator, examples(), variables + MOVING + added)
 
 
+@generations(slow="v2")
 def test_dnn_with_adam(generation, columns, examples):
     added = (
         [*slots(DNN, "t_0/Adam", "t_0/Adam_1"), "dnn/head/beta1_power", "dnn/head/beta2_power"]
@@ -84,6 +91,7 @@ def test_dnn_with_adam(generation, columns, examples):
     assert_names(generation.DNNClassifier([4], columns.deep, optimizer="Adam"), examples(), DNN + added)
 
 
+@generations(slow="v2")
 def test_wide_and_deep(generation, columns, examples):
     added = (
         slots(DNN, "Adagrad") + slots(LINEAR, "Ftrl", "Ftrl_1")
@@ -97,6 +105,7 @@ def test_wide_and_deep(generation, columns, examples):
     assert_names(estimator, examples(), LINEAR + DNN + added)
 
 
+@pytest.mark.slow
 def test_wide_and_deep_with_two_optimizers_of_a_kind(generation, columns, examples):
     powers = ["beta1_power", "beta1_power_1", "beta2_power", "beta2_power_1"]
     added = (
@@ -114,6 +123,7 @@ def test_wide_and_deep_with_two_optimizers_of_a_kind(generation, columns, exampl
     assert_names(estimator, examples(), LINEAR + DNN + added)
 
 
+@generations(slow="v2")
 def test_baseline(generation, examples):
     variables = ["baseline/bias"]
     added = (

@@ -59,6 +59,7 @@ def test_a_sequence_in_an_embedding_is_refused(generation):
         estimator.train(lambda: tf.data.Dataset.from_tensors(({"s": [[1]]}, [[1]])), steps=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generation", ["v2"], indirect=True)
 def test_units_may_be_an_array_and_a_dropout_of_0_changes_no_initial_value(generation, examples):
     def weights(dropout):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf215_losses import expected, loss
+from tf215_losses import expected, generations, loss
 
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.model_fn import ModeKeys
@@ -17,6 +17,7 @@ fc = tf.feature_column
 v1 = tf.compat.v1
 
 
+@generations(slow="v1")
 def test_linear_classifier(generation, columns, examples):
     estimator = generation.LinearClassifier(columns.wide)
     assert loss(estimator, examples()) == expected(generation, 0.5438205003738403, 3.930304765701294)
@@ -32,6 +33,7 @@ def test_linear_classifier_with_weights_and_a_combiner(generation, columns, exam
     assert loss(estimator, input_fn) == pytest.approx(0.35414040088653564, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_area_under_the_precision_recall_curve(generation):
     """TensorFlow 1 adds up trapezoids; Keras interpolates."""
     labels = np.array([1, 0, 0] * 4 + [0, 1, 1] * 2 + [0, 1], np.int32)
@@ -44,6 +46,7 @@ def test_area_under_the_precision_recall_curve(generation):
     assert metrics["auc_precision_recall"] == expected(generation, 0.5506765842437744, 0.6120603084564209)
 
 
+@generations(slow="v1")
 def test_scalars_in_the_events_of_a_linear_model_alone(generation, tmp_path):
     def input_fn():
         return tf.data.Dataset.from_tensors(({"x": [[1.0], [2.0]]}, [0, 1]))

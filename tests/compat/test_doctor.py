@@ -74,6 +74,7 @@ def test_one_device_alone_is_no_line(lines):
     assert not warned(lines(BRANCH + GPU_FIRST), "")
 
 
+@pytest.mark.slow
 def test_the_batch_of_a_step_over_replicas_is_a_line(lines):
     script = f"""{MODEL}
 strategy = tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"])
@@ -90,6 +91,7 @@ tf.keras.estimator.model_to_estimator(model, config=config).train(input_fn, step
     assert "Each step takes 32 examples over 2 replicas: the batch size of an input_fn is per replica; see" in line
 
 
+@pytest.mark.slow
 def test_a_metric_that_keras_chose_without_the_shapes_is_a_line(lines):
     script = f"""{MODEL}
 def rows():

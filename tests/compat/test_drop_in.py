@@ -170,10 +170,10 @@ def test_export_savedmodel_is_v1s_only(monkeypatch, tmp_path, classifier):
 @pytest.mark.parametrize(
     ("convert", "kind"),
     [
-        (lambda: tf.keras.estimator.model_to_estimator, et.Estimator),
-        (lambda: keras.estimator.model_to_estimator, et.Estimator),
+        pytest.param(lambda: tf.keras.estimator.model_to_estimator, et.Estimator, marks=pytest.mark.slow),
+        pytest.param(lambda: keras.estimator.model_to_estimator, et.Estimator, marks=pytest.mark.slow),
         (lambda: tf.compat.v1.keras.estimator.model_to_estimator, estimator_v1.Estimator),
-        (lambda: keras_lib.model_to_estimator, estimator_v1.Estimator),
+        pytest.param(lambda: keras_lib.model_to_estimator, estimator_v1.Estimator, marks=pytest.mark.slow),
     ],
 )
 def test_keras_model_to_estimator_makes_our_estimators(convert, kind, classifier, data, batches, tmp_path):

@@ -54,8 +54,15 @@ def test_a_head_of_ones_own_makes_every_spec(run, evaluate):
     assert run(spec.train_op, logits).tolist() == [[0.0, 1.0]]
 
 
-@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, v1.train.GradientDescentOptimizer])
-@pytest.mark.parametrize(("reduction", "moved"), [("sum", 4.0), ("sum_over_batch_size", 2.0)])
+@pytest.mark.parametrize(
+    ("reduction", "moved", "optimizer"),
+    [
+        ("sum", 4.0, keras.optimizers.SGD),
+        pytest.param("sum", 4.0, v1.train.GradientDescentOptimizer, marks=pytest.mark.slow),
+        pytest.param("sum_over_batch_size", 2.0, keras.optimizers.SGD, marks=pytest.mark.slow),
+        pytest.param("sum_over_batch_size", 2.0, v1.train.GradientDescentOptimizer, marks=pytest.mark.slow),
+    ],
+)
 def test_a_heads_reduction_says_how_replicas_gradients_are_joined(reduction, moved, optimizer, mirrored, tmp_path):
     class Own(SumHead):
         loss_reduction = reduction
@@ -90,7 +97,9 @@ class HuberHead(Head):  # as in docs/api/heads.md
         return eval_metrics
 
 
-@pytest.mark.parametrize("optimizer", [keras.optimizers.Adam, keras.optimizers.legacy.Adam])
+@pytest.mark.parametrize(
+    "optimizer", [keras.optimizers.Adam, pytest.param(keras.optimizers.legacy.Adam, marks=pytest.mark.slow)]
+)
 def test_a_model_fn_may_pass_a_keras_optimizer_in_every_mode(optimizer, tmp_path):
     def model_fn(features, labels, mode):
         logits = v1.layers.dense(features["x"], 1, kernel_initializer=v1.zeros_initializer())
@@ -105,6 +114,7 @@ def test_a_model_fn_may_pass_a_keras_optimizer_in_every_mode(optimizer, tmp_path
     assert [value["predictions"].tolist() for value in estimator.predict(input_fn)] == [[pytest.approx(1, 1e-5)]] * 2
 
 
+@pytest.mark.slow
 def test_a_head_of_ones_own_fits_into_a_canned_estimator(tmp_path):
     estimator = DNNEstimator(HuberHead(), [2], [tf.feature_column.numeric_column("x")], str(tmp_path))
     input_fn = input_fns.arrays({"x": [[1.0], [1.0]]}, [[1.0], [3.0]], batch_size=2)

@@ -60,7 +60,9 @@ def test_loss_and_metrics_are_those_of_tf_215(evaluate):
     assert evaluate(spec) == pytest.approx({"loss": 4.75605, **expected}, abs=2e-5)
 
 
-@pytest.mark.parametrize(("reduction", "expected"), [("sum_over_batch_size", 4.75605), ("sum", 22.89921)])
+@pytest.mark.parametrize(
+    ("reduction", "expected"), [("sum_over_batch_size", 4.75605), pytest.param("sum", 22.89921, marks=pytest.mark.slow)]
+)
 def test_loss_is_reduced_by_the_heads(reduction, expected, run):
     head = make_head(weight_column="weight", loss_reduction=reduction)
     assert run(spec_of(head, ModeKeys.EVAL, tf.constant(LOGITS)).loss) == pytest.approx(expected, abs=2e-5)

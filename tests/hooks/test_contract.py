@@ -16,13 +16,23 @@ v1 = tf.compat.v1
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000)
+    quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000, **quiet)
 
 
 # In a model_fn's graph, a hook's fetches may be computed before or after the step's updates, and a separate session run
 # computes them again. These tests define the behavior for Keras models.
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)  # the faster one
+
+
+def slow(kind):
+    """The case of a kind of model, of a test that the other kind shows, too."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+fast_keras = pytest.mark.parametrize("make_estimator", ["keras", slow("model_fn")], indirect=True)
+fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
 
 
 def ones(steps=None):
@@ -128,6 +138,7 @@ def test_hooks_and_listeners_are_called_in_the_order_of_tf_estimator(make_estima
     ]
 
 
+@fast_model_fn
 def test_the_order_of_last_save_step_rate_loss_and_hook_calls(make_estimator, calls):
     estimator = make_estimator(log_step_count_steps=1)
     estimator.train(ones(3), hooks=[RecordingHook(calls)], saving_listeners=[RecordingListener(calls)])
@@ -148,6 +159,7 @@ def test_the_order_of_last_save_step_rate_loss_and_hook_calls(make_estimator, ca
     ]
 
 
+@fast_model_fn
 def test_the_checkpoint_of_a_step_is_on_disk_when_a_hook_sees_the_step(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=1)
     found = []
@@ -155,6 +167,7 @@ def test_the_checkpoint_of_a_step_is_on_disk_when_a_hook_sees_the_step(make_esti
     assert [path.rsplit("-", 1)[1] for path in found] == ["1", "2", "3"]
 
 
+@fast_keras
 def test_hooks_of_evaluate_and_predict_are_called_for_every_batch(make_estimator, calls):
     estimator = make_estimator()
     estimator.evaluate(ones(2), hooks=[RecordingHook(calls)])
@@ -208,6 +221,7 @@ def test_hooks_find_log_and_fetch_values_and_add_ops_and_variables(make_estimato
     assert last.final_ops_values == {"step": 3, "loss": -2}
 
 
+@fast_model_fn
 def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
     def begin():
         fed = v1.placeholder(tf.float32, [], name="fed")
@@ -224,7 +238,7 @@ def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
 
 @pytest.mark.parametrize(
     ("make_estimator", "arguments"),
-    [("keras", {"num_steps": 2}), ("model_fn", {"last_step": 3})],
+    [pytest.param("keras", {"num_steps": 2}, marks=pytest.mark.slow), ("model_fn", {"last_step": 3})],
     indirect=["make_estimator"],
 )
 def test_stop_at_step_hook_stops(arguments, make_estimator):
@@ -235,6 +249,7 @@ def test_stop_at_step_hook_stops(arguments, make_estimator):
     assert estimator.latest_checkpoint().endswith("-3")
 
 
+@fast_keras
 def test_request_stop_ends_after_the_step(make_estimator, calls):
     estimator = make_estimator()
     hooks = [AfterRun(lambda run_context: run_context.request_stop()), RecordingHook(calls)]
@@ -243,6 +258,7 @@ def test_request_stop_ends_after_the_step(make_estimator, calls):
     assert estimator.latest_checkpoint().endswith("-1")
 
 
+@fast_model_fn
 def test_stop_iteration_skips_the_later_hooks_and_ends_all(make_estimator, calls):
     estimator = make_estimator()
     hooks = [RecordingHook(calls, "early"), AfterRun(lambda _: raise_(StopIteration())), RecordingHook(calls, "late")]
@@ -257,6 +273,7 @@ def test_stop_iteration_skips_the_later_hooks_and_ends_all(make_estimator, calls
     assert estimator.latest_checkpoint().endswith("-1")
 
 
+@fast_model_fn
 def test_an_error_of_a_hook_goes_to_the_caller_and_nothing_is_ended(make_estimator, calls):
     estimator = make_estimator()
     hooks = [RecordingHook(calls), AfterRun(lambda _: raise_(RuntimeError("from the hook")))]
@@ -268,6 +285,7 @@ def test_an_error_of_a_hook_goes_to_the_caller_and_nothing_is_ended(make_estimat
     assert estimator.latest_checkpoint().endswith("-1")
 
 
+@fast_model_fn
 def test_a_listener_that_returns_true_stops_training(make_estimator, calls):
     estimator = make_estimator(save_checkpoints_steps=2)
     estimator.train(ones(), max_steps=9, saving_listeners=[RecordingListener(calls, stop_at=4)])
@@ -295,7 +313,9 @@ def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
 
 
 @pytest.mark.parametrize(
-    ("make_estimator", "with_listeners"), [("model_fn", False), ("keras", True)], indirect=["make_estimator"]
+    ("make_estimator", "with_listeners"),
+    [("model_fn", False), pytest.param("keras", True, marks=pytest.mark.slow)],
+    indirect=["make_estimator"],
 )
 def test_the_users_checkpoint_saver_hook_replaces_ours_and_takes_listeners(with_listeners, make_estimator, calls):
     estimator = make_estimator()
@@ -329,6 +349,7 @@ def test_a_hooks_own_listener_remains_if_a_training_passes_it_as_well(make_estim
     assert only(calls, "listener after_save") == expected
 
 
+@pytest.mark.slow
 @of_keras
 def test_a_saver_hook_of_train_and_evaluate_is_freed(make_estimator):
     estimator = make_estimator()
@@ -348,12 +369,14 @@ def test_loss_and_step_rate_are_in_the_events(make_estimator):
     assert [step for step, _ in scalars(estimator.model_dir, "global_step/sec")] == [3, 5]
 
 
+@fast_model_fn
 def test_loss_is_written_at_the_steps_of_tf_estimator_by_default(make_estimator):
-    estimator = make_estimator()
+    estimator = make_estimator(save_summary_steps=et.RunConfig().save_summary_steps)
     estimator.train(ones(), steps=101)
     assert scalars(estimator.model_dir, "loss") == [(1, 0), (101, -100)]
 
 
+@fast_keras
 def test_a_summary_that_a_hook_adds_is_written(make_estimator, tmp_path):
     class Doubled(et.SummarySaverHook):
         def begin(self):
@@ -372,6 +395,7 @@ def test_a_summary_that_a_hook_adds_is_written(make_estimator, tmp_path):
     assert scalars(estimator.model_dir, "tripled") == [(1, 0), (2, -3), (3, -6)]
 
 
+@pytest.mark.slow
 @of_keras
 def test_step_counter_hook_writes_the_step_rate(make_estimator, tmp_path, calls):
     hook = et.StepCounterHook(every_n_steps=2, output_dir=str(tmp_path / "own"))
@@ -381,6 +405,7 @@ def test_step_counter_hook_writes_the_step_rate(make_estimator, tmp_path, calls)
     assert not only(calls, "loss = ")
 
 
+@fast_model_fn
 def test_profiler_hook_made_in_eager_mode_writes_timelines(make_estimator, tmp_path):
     hook = et.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
     make_estimator().train(ones(), hooks=[hook], steps=5)

@@ -14,7 +14,7 @@ EVERY_STEP = {"run_every_secs": None, "run_every_steps": 1}
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    quiet = {"log_step_count_steps": None, "save_summary_steps": None}
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
     return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=2, **quiet)
 
 
@@ -22,9 +22,18 @@ def make_estimator(request, tmp_path):
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
 
 
+def slow(kind):
+    """The case of a kind of model, of a test that the other kind shows, too."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
+
+
 @pytest.fixture
 def estimator(tmp_path):
-    return et.Estimator(approaching_model_fn, tmp_path / "run")
+    config = et.RunConfig(tmp_path / "run", save_summary_steps=None, checkpoint_save_graph_def=False)
+    return et.Estimator(approaching_model_fn, config=config)
 
 
 AT_5 = et.EvalSpec(label(5.0, 1), throttle_secs=0)  # the loss of step 2 is 3, of 4 it is 1, of 6 1, of 8 3, of 10 5
@@ -102,7 +111,7 @@ def test_evaluations_in_the_events_tell_when_to_stop(make_hook, limit, min_steps
 @pytest.mark.parametrize(
     ("make_estimator", "interval", "called_after"),
     [
-        ("keras", {"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9]),
+        pytest.param("keras", {"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9], marks=pytest.mark.slow),
         ("model_fn", {"run_every_secs": 0}, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
         ("model_fn", {}, [1]),
     ],
@@ -232,6 +241,7 @@ def test_several_named_evaluations_need_an_eval_dir(estimator):
 # checkpoints
 
 
+@fast_model_fn
 def test_checkpoints_are_the_same_with_and_without_the_hook(make_estimator):
     estimator = make_estimator()
 
@@ -248,6 +258,7 @@ def test_checkpoints_are_the_same_with_and_without_the_hook(make_estimator):
 # make_stop_at_checkpoint_step_hook
 
 
+@fast_model_fn
 def test_the_chief_stops_at_the_checkpoint_step(make_estimator):
     estimator = make_estimator()
     estimator.train(FAR, hooks=[early.make_stop_at_checkpoint_step_hook(estimator, 3)], max_steps=9)

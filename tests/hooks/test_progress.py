@@ -27,7 +27,8 @@ def train(classifier, data, batches, tmp_path):
 
     def train(hooks, steps_per_loop=1, **arguments):
         hooks = hooks if isinstance(hooks, list) else [hooks]
-        config = et.RunConfig(save_checkpoints_steps=1000, steps_per_loop=steps_per_loop)
+        quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+        config = et.RunConfig(save_checkpoints_steps=1000, steps_per_loop=steps_per_loop, **quiet)
         estimator = et.model_to_estimator(classifier("sgd"), model_dir=tmp_path / "run", config=config)
         estimator.train(batches(data, 16, epochs=None), hooks=hooks, **arguments)
 
@@ -37,7 +38,10 @@ def train(classifier, data, batches, tmp_path):
 LINE = re.compile(r"step (\d+)/5: loss [\d.e-]+, accuracy [\d.e-]+(?:, [\d.e+]+ examples/s, (\d\d:\d\d) to go)?\n")
 
 
-@pytest.mark.parametrize(("steps_per_loop", "steps"), [(1, ["1", "2", "3", "4", "5"]), (2, ["1", "3", "5"])])
+@pytest.mark.parametrize(
+    ("steps_per_loop", "steps"),
+    [pytest.param(1, ["1", "2", "3", "4", "5"], marks=pytest.mark.slow), (2, ["1", "3", "5"])],
+)
 def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
     file = io.StringIO()
     train(et.ProgressHook(every_secs=0, file=file), steps_per_loop, max_steps=5)
@@ -47,6 +51,7 @@ def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
     assert LINE.fullmatch(lines[-1])[2] == "00:00"
 
 
+@pytest.mark.slow
 def test_the_end_is_always_printed(train):
     file = io.StringIO()
     train(et.ProgressHook(every_secs=1000, file=file), max_steps=3)

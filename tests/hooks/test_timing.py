@@ -166,7 +166,7 @@ def test_the_end_writes_timing_json_and_the_steps_write_events(tmp_path):
     assert tags == [(step, tag) for step in (6, 10) for tag in ("examples/sec", "input_wait_share")]
 
 
-@pytest.mark.parametrize(("replicas", "steps_per_loop"), [(None, 1), (2, 3)])
+@pytest.mark.parametrize(("replicas", "steps_per_loop"), [(None, 1), pytest.param(2, 3, marks=pytest.mark.slow)])
 def test_training_is_counted_to_the_step_and_the_example(
     replicas, steps_per_loop, classifier, data, batches, mirrored, log_lines, tmp_path
 ):

@@ -122,7 +122,7 @@ def test_an_element_that_is_no_tuple_is_refused():
         generator(lambda: iter([[1, 2]]))()
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_augment_may_skip_examples_but_not_return_nothing(workers):
     def augment(features, label):
         return Skipped("scan 2: is torn") if label == 2 else (features, label)
@@ -134,7 +134,7 @@ def test_an_augment_may_skip_examples_but_not_return_nothing(workers):
         list(broken())
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_arguments_bound_by_a_partial_keep_their_values(workers):
     def make(first, last, epoch, input_context):
         for label in range(first, last)[input_context.input_pipeline_id :: input_context.num_input_pipelines]:
@@ -224,7 +224,7 @@ def test_a_generator_may_fill_one_array_again_and_again(workers):
 
 @pytest.mark.parametrize(
     ("size", "workers"),
-    [(700_000, 1), (5_000_000, 1), (700_000, 0)],
+    [(700_000, 1), pytest.param(5_000_000, 1, marks=pytest.mark.slow), (700_000, 0)],
     ids=["in shared memory", "larger than half of it", "without workers"],
 )
 def test_batches_remain_as_they_were_however_many_follow(size, workers):
@@ -308,7 +308,7 @@ def test_a_generator_receives_the_epoch():
         assert labels_of(dataset) == [[0, 1, 2]]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_skipped_examples_are_left_out_listed_and_logged_once(workers, warnings):
     def make(input_context):
         for features, label in shares()(input_context):

@@ -106,11 +106,13 @@ def test_shuffle_gives_every_image_once_an_epoch_anew_by_the_seed(workers, many)
     assert sorted(one) == sorted(other) == list(range(40)) and one != other
 
 
+@pytest.mark.slow
 def test_without_num_epochs_the_data_has_no_end(workers, many):
     make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=40, service=workers[0])
     assert batches_of(make().take(3)) == [list(range(40))] * 3
 
 
+@pytest.mark.slow
 def test_input_pipelines_share_the_files(workers, many):
     make = image_files(many / "*/*", CLASSES, (1, 1), True, batch_size=6, num_epochs=1, service=workers[0])
     datasets = [make(tf.distribute.InputContext(2, index, 2)) for index in range(2)]
@@ -120,6 +122,7 @@ def test_input_pipelines_share_the_files(workers, many):
     ]
 
 
+@pytest.mark.slow
 def test_workers_decode_all_formats_but_tiff_which_they_name(workers, tmp_path):
     folder = tmp_path / "cat"
     folder.mkdir()
@@ -146,6 +149,7 @@ def test_damaged_files_are_left_out(workers, tmp_path, many):
     assert make.skipped == [str(folder / "04.png")]
 
 
+@pytest.mark.slow
 def test_a_session_reads_from_it(workers, many):
     make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=40, num_epochs=1, service=workers[0])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

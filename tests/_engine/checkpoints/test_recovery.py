@@ -23,10 +23,19 @@ def estimator_in(kind):
     """Gives a new estimator in a folder."""
 
     def make(folder):
-        config = et.RunConfig(folder, save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3)
-        return approaching(kind, config)
+        quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+        return approaching(kind, et.RunConfig(folder, save_checkpoints_steps=1, keep_checkpoint_max=3, **quiet))
 
     return make
+
+
+def slow(kind):
+    """The case of a kind of model, of a test that the other kind shows, too."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+fast_keras = pytest.mark.parametrize("kind", ["keras", slow("model_fn")], indirect=True)
+fast_model_fn = pytest.mark.parametrize("kind", [slow("keras"), "model_fn"], indirect=True)
 
 
 @pytest.fixture
@@ -68,6 +77,7 @@ def test_a_missing_or_garbled_checkpoint_file_is_rebuilt(content, run, log_lines
     ]
 
 
+@fast_model_fn
 def test_training_resumes_with_a_garbled_checkpoint_file(run, make_estimator, log_lines):
     (run / "checkpoint").write_bytes(b"\xff\xfe\x00garbage")
     make_estimator().train(input_fn, max_steps=6)
@@ -84,6 +94,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_there_too(run, make_estimato
     assert make_estimator().latest_checkpoint() == str(run / "model.ckpt-3")
 
 
+@fast_keras
 def test_evaluate_predict_and_export_find_the_checkpoint_and_write_nothing(run, make_estimator, tmp_path):
     (run / "checkpoint").write_bytes(b"\xff\xff")
     estimator = make_estimator()
@@ -103,6 +114,7 @@ def test_an_empty_model_dir_starts_at_0(make_estimator, tmp_path, log_lines):
     assert not log_lines[1:]  # only the config
 
 
+@fast_keras
 def test_a_kill_while_the_first_checkpoint_is_written_loses_nothing(run, make_estimator, log_lines):
     (run / "checkpoint").unlink()
     for path in run.glob("model.ckpt-[1-9]*"):
@@ -124,6 +136,7 @@ def test_a_rebuilt_checkpoint_file_omits_checkpoints_kept_for_good(run):
     assert len(checkpoints.kept_in(str(run))) == 3
 
 
+@fast_model_fn
 def test_a_folder_in_place_of_the_checkpoint_file_is_refused_for_training(run, make_estimator):
     (run / "checkpoint").unlink()
     (run / "checkpoint").mkdir()
@@ -139,6 +152,7 @@ def test_a_checkpoint_file_that_names_what_lies_elsewhere_is_refused(run, make_e
         make_estimator().train(input_fn, steps=1)
 
 
+@fast_model_fn
 def test_checkpoints_of_another_run_that_the_file_lists_are_not_deleted(run, make_estimator, tmp_path):
     other = shutil.copytree(run, tmp_path / "other")
     for path in [*other.glob("model.ckpt-2.*")]:
@@ -151,6 +165,7 @@ def test_checkpoints_of_another_run_that_the_file_lists_are_not_deleted(run, mak
     assert steps_in(run)[-3:] == [6, 7, 8]
 
 
+@fast_model_fn
 def test_a_moved_run_resumes_with_a_checkpoint_file_naming_the_old_path(run, make_estimator):
     state = (run / "checkpoint").read_text()
     (run / "checkpoint").write_text(state.replace('"model.ckpt', '"/was/there/model.ckpt'))

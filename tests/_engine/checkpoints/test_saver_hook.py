@@ -25,10 +25,20 @@ v1 = tf.compat.v1
 
 @pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000)
+    quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000, **quiet)
 
 
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
+
+
+def slow(kind):
+    """The case of a kind of model, of a test that the other kind shows, too."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+fast_keras = pytest.mark.parametrize("make_estimator", ["keras", slow("model_fn")], indirect=True)
+fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
 
 
 def ones():
@@ -70,7 +80,9 @@ def saved(estimator):
 
 
 @pytest.mark.parametrize(
-    ("make_estimator", "function"), [("keras", interrupt), ("model_fn", raise_interrupt)], indirect=["make_estimator"]
+    ("make_estimator", "function"),
+    [pytest.param("keras", interrupt, marks=pytest.mark.slow), ("model_fn", raise_interrupt)],
+    indirect=["make_estimator"],
 )
 def test_interrupted_training_saves_its_steps_and_resumes(function, make_estimator):
     estimator = make_estimator()
@@ -90,12 +102,13 @@ def test_a_loop_that_is_interrupted_is_saved_with_all_its_steps(make_estimator, 
         return specs, lambda *arguments: (run(*arguments), interrupt())[0]
 
     monkeypatch.setattr(Loop, "trace", trace)
-    estimator = make_estimator(steps_per_loop=4, accumulate_steps=2, save_summary_steps=None, log_step_count_steps=None)
+    estimator = make_estimator(steps_per_loop=4, accumulate_steps=2, log_step_count_steps=None)
     with pytest.raises(KeyboardInterrupt):
         estimator.train(ones, max_steps=20)
     assert saved(estimator) == (4, 4)
 
 
+@fast_keras
 def test_an_interrupted_checkpoint_is_saved_again(make_estimator, monkeypatch):
     estimator = make_estimator(save_checkpoints_steps=5)
 
@@ -109,6 +122,7 @@ def test_an_interrupted_checkpoint_is_saved_again(make_estimator, monkeypatch):
     assert saved(estimator) == (5, 5)
 
 
+@fast_model_fn
 def test_an_interrupted_evaluation_keeps_the_checkpoint_it_reads(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=5)
     times = []
@@ -125,6 +139,7 @@ def test_an_interrupted_evaluation_keeps_the_checkpoint_it_reads(make_estimator)
     assert times == [os.stat(f"{estimator.latest_checkpoint()}.index").st_mtime_ns], "it was written twice"
 
 
+@fast_model_fn
 def test_an_interrupt_before_the_first_step_leaves_the_start(make_estimator):
     estimator = make_estimator()
 
@@ -139,6 +154,7 @@ def test_an_interrupt_before_the_first_step_leaves_the_start(make_estimator):
         estimator.train(ones, max_steps=3)
 
 
+@fast_model_fn
 def test_a_second_interrupt_ends_the_saving(make_estimator, monkeypatch):
     estimator = make_estimator()
     owner = ObjectSaver if isinstance(estimator._model, KerasModel) else v1.train.Saver
@@ -155,6 +171,7 @@ def test_a_second_interrupt_ends_the_saving(make_estimator, monkeypatch):
     assert saved(estimator) == (0, 0)
 
 
+@fast_keras
 def test_a_users_own_saver_saves_the_interrupted_training(make_estimator):
     estimator = make_estimator()
     own = et.CheckpointSaverHook(estimator.model_dir, save_steps=1000)

@@ -11,6 +11,8 @@ import tf_keras as keras
 import estimator_train as et
 from estimator_train._engine.checkpoints import CheckpointError, slots
 
+QUIET = {"save_summary_steps": None, "checkpoint_save_graph_def": False}  # no test reads these files
+
 
 def slow(*values):
     """A case of what a faster one shows, too."""
@@ -30,7 +32,7 @@ def build(weights=None, frozen=1, optimizer=None):
 
 
 def train(model, folder, data, batches, **config):
-    config = et.RunConfig(folder, **config)
+    config = et.RunConfig(folder, **QUIET, **config)
     return et.model_to_estimator(model, config=config).train(batches(data, 16), steps=2)
 
 
@@ -145,7 +147,7 @@ def kernels_and_slots_in(path):
 )
 def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, replicas, mirrored, tmp_path):
     def train(frozen, steps):
-        config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(replicas))
+        config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(replicas), **QUIET)
         estimator = et.model_to_estimator(lambda: equal_layers(kind, frozen, use_ema=True), config=config)
         estimator.train(fours(), steps=steps)
 
@@ -167,7 +169,7 @@ SCHEDULE = keras_3.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
 
 def test_a_keras_3_model_with_a_schedule_reads_its_slots(tmp_path):
     model = equal_layers(keras_3.Sequential, (), SCHEDULE)
-    estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path)).train(fours(), steps=2)
+    estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path, **QUIET)).train(fours(), steps=2)
     model.optimizer.build(model.trainable_variables)
     tf.train.Checkpoint(model).read(estimator.latest_checkpoint()).expect_partial()
     _, saved = kernels_and_slots_in(estimator.latest_checkpoint())
@@ -175,13 +177,14 @@ def test_a_keras_3_model_with_a_schedule_reads_its_slots(tmp_path):
     np.testing.assert_equal(read, [saved[key] for key in sorted(saved)])
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, slow(keras_3.Sequential)], ids=["tf_keras", "Keras 3"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
 def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     def train(frozen, steps):
         model = equal_layers(kind, frozen)
         library = keras_3.optimizers if kind is keras_3.Sequential else keras.mixed_precision
         model.compile(library.LossScaleOptimizer(model.optimizer, initial_scale=8), "mse")
-        et.model_to_estimator(model, model_dir=tmp_path / "run").train(fours(), steps=steps)
+        et.model_to_estimator(model, config=et.RunConfig(tmp_path / "run", **QUIET)).train(fours(), steps=steps)
 
     train((0, 1), 2)
     shutil.copytree(tmp_path / "run", tmp_path / "first")
@@ -193,11 +196,12 @@ def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     assert not again[0, kept[1]].any()
 
 
-@pytest.mark.parametrize(("before", "after"), [("float16", None), slow(None, "float16")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [("float16", None), (None, "float16")])
 def test_a_keras_3_optimizer_counts_on_when_a_loss_scale_comes_or_goes(before, after, tmp_path):
     for precision in (before, after):
         model = equal_layers(keras_3.Sequential, (), SCHEDULE)
-        config = et.RunConfig(tmp_path, mixed_precision=precision)
+        config = et.RunConfig(tmp_path, mixed_precision=precision, **QUIET)
         estimator = et.model_to_estimator(model, config=config).train(fours(), steps=2)
     inner = "" if after is None else "inner_optimizer/"
     assert estimator.get_variable_value(f"optimizer/{inner}_iterations/.ATTRIBUTES/VARIABLE_VALUE") == 4
@@ -214,7 +218,7 @@ def test_a_keras_3_optimizer_counts_on_when_a_loss_scale_comes_or_goes(before, a
 def test_averages_are_evaluated_and_start_others_warm_whatever_is_frozen(before, after, kind, tmp_path):
     def estimator(frozen, folder="run", **options):
         model = equal_layers(kind, frozen, use_ema=True, ema_momentum=0.5)
-        return et.model_to_estimator(model, model_dir=tmp_path / folder, **options)
+        return et.model_to_estimator(model, config=et.RunConfig(tmp_path / folder, **QUIET), **options)
 
     first, other = estimator(before), estimator(after)
     first.train(fours())
@@ -229,7 +233,9 @@ def test_averages_are_evaluated_and_start_others_warm_whatever_is_frozen(before,
 @pytest.mark.slow
 def test_a_checkpoint_resumes_with_other_frozen_layers(tmp_path):
     def estimator(frozen, folder="run"):
-        return et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / folder)
+        return et.model_to_estimator(
+            equal_layers(keras.Sequential, frozen), config=et.RunConfig(tmp_path / folder, **QUIET)
+        )
 
     first = estimator((0,))
     first.train(fours(), steps=2)
@@ -243,14 +249,15 @@ def test_a_checkpoint_resumes_with_other_frozen_layers(tmp_path):
         np.testing.assert_array_equal(value, expected[key])
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, slow(keras_3.Sequential)], ids=["tf_keras", "Keras 3"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
 def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_path, log_lines):
     library = keras_3 if kind is keras_3.Sequential else keras
 
     def train(optimizer, steps):
         model = equal_layers(kind, ())
         model.compile(optimizer, "mse")
-        et.model_to_estimator(model, model_dir=tmp_path / "run").train(fours(), steps=steps)
+        et.model_to_estimator(model, config=et.RunConfig(tmp_path / "run", **QUIET)).train(fours(), steps=steps)
 
     train(library.optimizers.SGD(0.1, momentum=0.9, use_ema=True), 2)
     shutil.copytree(tmp_path / "run", tmp_path / "first")
@@ -262,15 +269,16 @@ def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_pat
     assert any("is of another optimizer, whose slots are m" in line for line in log_lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rate"),
-    [slow(OwnStep, 0.1), slow(keras.Sequential, 0.1), (keras_3.Sequential, SCHEDULE)],
+    [(OwnStep, 0.1), (keras.Sequential, 0.1), (keras_3.Sequential, SCHEDULE)],
     ids=["own step", "tf_keras", "Keras 3"],
 )
 def test_averages_begin_with_weights_and_slots_survive_another_rate(kind, rate, tmp_path):
     def train(steps, rate=0.1, **options):
         model = equal_layers(kind, (), rate, **options)
-        et.model_to_estimator(lambda: model, model_dir=tmp_path).train(fours(), steps=steps)
+        et.model_to_estimator(lambda: model, config=et.RunConfig(tmp_path, **QUIET)).train(fours(), steps=steps)
 
     def saved(step):
         return kernels_and_slots_in(tmp_path / f"model.ckpt-{step}")
@@ -304,7 +312,7 @@ def test_slots_follow_when_a_layer_makes_its_parts_in_another_order(tmp_path):
             model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
             return model
 
-        et.model_to_estimator(build, model_dir=tmp_path / "run").train(fours(), steps=steps)
+        et.model_to_estimator(build, config=et.RunConfig(tmp_path / "run", **QUIET)).train(fours(), steps=steps)
 
     train(["one", "other"], 2)
     shutil.copytree(tmp_path / "run", tmp_path / "first")
@@ -327,13 +335,14 @@ class Nameless(keras.layers.Layer):
         return inputs * self.scale
 
 
+@pytest.mark.slow
 def test_averages_with_ambiguous_names_match_trained_weights_by_order(tmp_path):
     def estimator(frozen):
         model = keras.Sequential([Nameless(input_shape=(4,)), Nameless(), Nameless()])
         for index in frozen:
             model.layers[index].trainable = False
         model.compile(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), "mse")
-        return et.model_to_estimator(model, model_dir=tmp_path)
+        return et.model_to_estimator(model, config=et.RunConfig(tmp_path, **QUIET))
 
     first = estimator((0,))
     first.train(fours())

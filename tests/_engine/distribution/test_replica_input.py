@@ -100,6 +100,7 @@ def padded(lengths, batch_size):
     return data.padded_batch(batch_size, padding_values=(np.int64(0), np.int64(-1)))
 
 
+@pytest.mark.slow
 def test_batches_padded_to_other_lengths_are_cut_and_never_joined():
     lengths = [4, 4, 3, 2, 3, 3, 2, 3, 1]
     given = padded(lengths, 4)

@@ -39,7 +39,7 @@ def estimator_of(load, folder, replicas=None, rate=0.001, after_load=lambda: Non
         train_op = v1.train.MomentumOptimizer(rate, 0.9).minimize(loss, v1.train.get_or_create_global_step())
         return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-    config = et.RunConfig(folder, train_distribute=replicas, save_summary_steps=1)
+    config = et.RunConfig(folder, train_distribute=replicas, save_summary_steps=1, checkpoint_save_graph_def=False)
     return et.Estimator(model_fn, config=config, **options)
 
 
@@ -68,7 +68,7 @@ def given(weights):
     return load
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_training_starts_from_the_weights_and_resumes_from_its_own(replicas, pretrained, mirrored, tmp_path):
     losses, weights, expected = Losses(), pretrained.get_weights(), loss_of(pretrained)
     for last_step in (2, 3):
@@ -83,7 +83,17 @@ def test_training_starts_from_the_weights_and_resumes_from_its_own(replicas, pre
     np.testing.assert_array_equal(values[1], weights[4])
 
 
-@pytest.mark.parametrize("file", ["weights.h5", "weights", "own.weights.h5", "model.h5", "model", "model.keras"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "weights.h5",
+        pytest.param("weights", marks=pytest.mark.slow),
+        pytest.param("own.weights.h5", marks=pytest.mark.slow),
+        pytest.param("model.h5", marks=pytest.mark.slow),
+        pytest.param("model", marks=pytest.mark.slow),
+        pytest.param("model.keras", marks=pytest.mark.slow),
+    ],
+)
 def test_weights_of_every_kind_of_file_count(file, pretrained, tmp_path):
     path, is_model, expected = str(tmp_path / file), file.startswith("model"), loss_of(pretrained)
     (pretrained.save if is_model else pretrained.save_weights)(path)

@@ -48,7 +48,8 @@ def numbers(count, batch_size=4, epochs=1):
 @pytest.fixture
 def make_estimator(tmp_path):
     def make(model_fn=linear, params=None, **config):
-        config = et.RunConfig(tmp_path / "run", **config)
+        quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+        config = et.RunConfig(tmp_path / "run", **(quiet | config))
         params = {"rate": 1.0} if params is None and model_fn is linear else params
         return et.Estimator(model_fn, config=config, params=params)
 
@@ -274,6 +275,7 @@ def test_a_session_that_is_lost_is_made_anew_from_the_newest_checkpoint(make_est
     assert estimator.get_variable_value("w") == 5 * 1.5
 
 
+@pytest.mark.slow
 def test_no_graph_with_a_custom_gradient_outlives_its_run(tmp_path):
     graphs = weakref.WeakSet()
 
@@ -404,7 +406,7 @@ def test_tables_of_the_input_are_initialised(make_estimator):
 @pytest.mark.parametrize(
     ("kind", "cross_device_ops"),
     [
-        (tf.distribute.MirroredStrategy, None),
+        pytest.param(tf.distribute.MirroredStrategy, None, marks=pytest.mark.slow),
         (v1.distribute.MirroredStrategy, None),
         pytest.param(
             *(tf.distribute.MirroredStrategy, tf.distribute.HierarchicalCopyAllReduce()), marks=pytest.mark.slow
@@ -435,6 +437,7 @@ def test_two_gpus_average_the_gradients_of_a_model_fn_by_nccl(gpus, make_estimat
     assert estimator.get_variable_value("w") == np.mean([1.5, 5.5])
 
 
+@pytest.mark.slow
 def test_one_device_strategy_trains_as_none_does(make_estimator):
     estimator = make_estimator(train_distribute=tf.distribute.OneDeviceStrategy("CPU:1"))
     assert estimator.train(numbers(4), steps=1).get_variable_value("w") == 1.5
@@ -478,6 +481,7 @@ def test_replicas_have_static_batch_sizes_a_context_and_hooks_run_once(mirrored,
     assert len(begun) == 1 and contexts == [(1, 2)]
 
 
+@pytest.mark.slow
 def test_padded_batches_are_evaluated_by_metrics_of_both_kinds(mirrored, make_estimator):
     def input_fn():
         lengths = tf.data.Dataset.range(1, 10)
@@ -509,6 +513,7 @@ def test_arrays_are_an_input_of_replicas_and_tensors_are_not(mirrored, make_esti
         estimator.train(tensors, steps=1)
 
 
+@pytest.mark.slow
 def test_batch_norm_statistics_are_the_mean_over_replicas(mirrored, make_estimator):
     def normalized(features, labels, mode):
         y = v1.layers.batch_normalization(features["x"][:, None], momentum=0.0, training=mode == "train")
@@ -562,7 +567,7 @@ def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estima
 
 @pytest.mark.parametrize(
     ("kind", "replicas"),
-    [("by the optimizer", 2), ("assigned", None), ("in a branch", None)],
+    [pytest.param("by the optimizer", 2, marks=pytest.mark.slow), ("assigned", None), ("in a branch", None)],
 )
 def test_hooks_fetch_the_global_step_from_before_the_update(kind, replicas, mirrored, make_estimator):
     """Summaries would be written a step too early."""
@@ -767,6 +772,7 @@ def test_old_checkpoints_are_deleted_over_several_runs(make_estimator):
     assert "/" not in tf.io.gfile.GFile(os.path.join(estimator.model_dir, "checkpoint")).read()  # relative paths
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_is_passed_over(make_estimator, tmp_path):
     estimator = make_estimator(save_checkpoints_steps=1).train(numbers(4, epochs=None), steps=3)
     (tmp_path / "run" / "model.ckpt-3.data-00000-of-00001").write_bytes(b"")

@@ -88,7 +88,9 @@ def test_a_step_follows_the_gradient_and_is_counted(make):
 
 
 @pytest.mark.parametrize(
-    ("rate", "replicas"), [(0.1, 2), (schedules.ExponentialDecay(0.1, 1, 0.5), 1)], ids=["a rate", "a schedule"]
+    ("rate", "replicas"),
+    [pytest.param(0.1, 2, marks=pytest.mark.slow), (schedules.ExponentialDecay(0.1, 1, 0.5), 1)],
+    ids=["a rate", "a schedule"],
 )
 def test_a_new_keras_optimizers_own_variables_are_not_initialised_or_saved(tmp_path, rate, replicas):
     def model_fn(features):

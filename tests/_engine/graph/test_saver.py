@@ -100,6 +100,7 @@ def test_a_warm_start_takes_the_shared_embedding_of_tf215(trained, values, tmp_p
     np.testing.assert_array_equal(logits(warm), logits(trained))
 
 
+@pytest.mark.slow
 def test_a_shared_embedding_of_another_size_is_refused(values, tmp_path):
     with pytest.raises(ValueError, match=r"a_b_shared_embedding is \(5, 2\) in the checkpoint and \(5, 3\)"):
         combined(saved_as_tf215(values, tmp_path), dimension=3).evaluate(input_fn)

@@ -40,8 +40,8 @@ def start(tmp_path):
     """Gives an Estimator with the variables a and b that warm-starts."""
 
     def make(warm_start_from, names=("a", "b")):
-        folder = tmp_path / "warm"
-        return et.Estimator(model_fn, folder, params={"names": names}, warm_start_from=warm_start_from)
+        config = et.RunConfig(tmp_path / "warm", save_summary_steps=None, checkpoint_save_graph_def=False)
+        return et.Estimator(model_fn, config=config, params={"names": names}, warm_start_from=warm_start_from)
 
     return make
 
@@ -124,6 +124,7 @@ def test_evaluate_predict_and_export_start_warm_before_training(trained, start, 
     assert served["b"] == 3
 
 
+@pytest.mark.slow
 def test_a_saved_model_can_be_started_from(trained, start, tmp_path):
     x = et.export.TensorServingInputReceiver
     folder = trained.export_saved_model(

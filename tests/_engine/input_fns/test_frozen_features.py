@@ -97,7 +97,25 @@ def test_two_replicas_share_the_features(scans, mirrored, tmp_path):
     np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_features_train_as_the_examples_do(tmp_path):
+    examples = input_fns.arrays(np.eye(6, dtype="float32"), np.arange(6.0, dtype="float32")[:, None], batch_size=2)
+    kernels = []
+    for name, input_fn in (("without", examples), ("over", frozen_features(examples, batch_size=2, num_epochs=1))):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((6,)), layers.Dense(3, trainable=False), layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        config = et.RunConfig(tmp_path / name, save_summary_steps=None, checkpoint_save_graph_def=False)
+        estimator = et.model_to_estimator(model, config=config).train(input_fn)
+        assert estimator.get_variable_value("global_step") == 3
+        names = [key for key in estimator.get_variable_names() if "kernel/" in key]
+        kernels.append([estimator.get_variable_value(key) for key in names])
+    for over, without in zip(*kernels, strict=True):
+        np.testing.assert_allclose(over, without, atol=1e-6)
+    assert not np.array_equal(kernels[0][1], model.get_weights()[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_a_step_reads_the_features_where_they_fit_on_its_device(replicas, scans, mirrored, monkeypatch, tmp_path):
     sent, batches = [], FrozenFeatures.batches
     monkeypatch.setattr(FrozenFeatures, "batches", lambda *given: sent.append(batches(*given)) or sent[-1])

@@ -93,7 +93,7 @@ def test_a_training_step_of_the_models_own_is_refused(tmp_path):
         estimator.train(lambda: tf.data.Dataset.from_tensors((tf.ones((2, 4)), tf.ones((2, 1)))))
 
 
-@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+@pytest.mark.parametrize("generation", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras"])
 def test_a_variable_without_gradient_is_not_updated(generation, batches, tmp_path):
     keras = pytest.importorskip(generation)
     inputs = keras.Input((4,))

@@ -21,7 +21,9 @@ def estimator_of(folder, keras=tf_keras, rate=0.0, **config):
     ]
     model = keras.Sequential([keras.Input((3,)), *body])
     model.compile(keras.optimizers.SGD(rate), "mse")
-    return et.model_to_estimator(model, config=et.RunConfig(folder, **config))
+    return et.model_to_estimator(
+        model, config=et.RunConfig(folder, save_summary_steps=None, checkpoint_save_graph_def=False, **config)
+    )
 
 
 def input_fn():
@@ -80,14 +82,29 @@ def assign(source):
 FIVES, THREES = [[5.0] * 2] * 3, [3.0] * 2
 
 
-@pytest.mark.parametrize("keras", [tf_keras, keras3])
-@pytest.mark.parametrize("make", [warm_start, restore, assign])
+def slow(*values):
+    """A case of what a faster one shows, too."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("make", "keras"),
+    [
+        slow(warm_start, tf_keras),
+        (warm_start, keras3),
+        slow(restore, tf_keras),
+        slow(restore, keras3),
+        (assign, tf_keras),
+        slow(assign, keras3),
+    ],
+)
 def test_hooks_give_variables_values(make, keras, source, tmp_path):
     estimator = estimator_of(tmp_path, keras)
     estimator.train(input_fn, hooks=[make(source)], steps=1)
     assert FIVES in saved(estimator, 3, 2) and THREES in saved(estimator, 2)
 
 
+@pytest.mark.slow
 def test_values_count_on_every_replica_and_at_every_step(mirrored, tmp_path):
     def begin(self):
         (kernel,) = named("hid/kernel")
@@ -130,6 +147,7 @@ def test_summaries_show_the_trained_variables(tmp_path):
     assert not np.array_equal(shown[0][0], shown[1][0]) and shown[1][0].tolist() in saved(estimator, 3, 2)
 
 
+@pytest.mark.slow
 def test_a_resumed_training_and_an_evaluation_keep_their_values(source, tmp_path):
     estimator = estimator_of(tmp_path, rate=0.1)
     estimator.train(input_fn, steps=1)

@@ -91,7 +91,6 @@ def test_a_schedule_resumes_at_its_step(train, classifier):
     assert [*train(compiled())[1], *train(compiled())[1]] == [1, 0.5, 0.5, 0.25]
 
 
-@pytest.mark.slow
 def test_other_hyperparameters_that_are_saved_follow_too(train, classifier):
     train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.9), metrics=()))
     estimator, _ = train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.5), metrics=()))
@@ -99,6 +98,7 @@ def test_other_hyperparameters_that_are_saved_follow_too(train, classifier):
     assert estimator.get_variable_value(name) == 0.5
 
 
+@pytest.mark.slow
 def test_another_optimizer_begins_with_its_own(train, classifier):
     train(classifier(keras.optimizers.Adam(RATE), metrics=()))
     assert train(classifier(keras.optimizers.SGD(0.125), metrics=()))[1] == [0.125, 0.125]

@@ -158,7 +158,12 @@ class Losing(Adding):
 
 @pytest.mark.parametrize(
     ("kind", "replicas", "batches", "steps"),
-    [(Loop, 1, 1, 3), (Loop, 1, 2, 2), (DevicesLoop, 2, 1, 2), (DevicesLoop, 2, 3, 1)],
+    [
+        (Loop, 1, 1, 3),
+        pytest.param(Loop, 1, 2, 2, marks=pytest.mark.slow),
+        pytest.param(DevicesLoop, 2, 1, 2, marks=pytest.mark.slow),
+        (DevicesLoop, 2, 3, 1),
+    ],
 )
 def test_a_call_ends_with_the_first_step_whose_loss_is_nan(kind, replicas, batches, steps, mirrored):
     strategy, global_step = mirrored(replicas), tf.Variable(0, dtype=tf.int64)
@@ -253,7 +258,13 @@ def strategy_of(mirrored):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "kind"), [("none", Loop), ("one device", SingleSteps), ("mirrored", Loop), ("mirrored", SingleSteps)]
+    ("strategy", "kind"),
+    [
+        ("none", Loop),
+        ("one device", SingleSteps),
+        pytest.param("mirrored", Loop, marks=pytest.mark.slow),
+        pytest.param("mirrored", SingleSteps, marks=pytest.mark.slow),
+    ],
 )
 def test_one_trace_takes_data_of_any_length(strategy, kind, strategy_of):
     strategy = strategy_of(strategy)
@@ -326,6 +337,7 @@ def gpu(monkeypatch):
         yield
 
 
+@pytest.mark.slow
 def test_a_run_without_a_strategy_takes_its_batches_on_the_gpu(gpu, classifier, batches, data, monkeypatch, tmp_path):
     kinds, losses, devices = [], [], []
     kind_of_loop = run.kind_of_loop
@@ -478,6 +490,7 @@ def test_the_prediction_loop_runs_one_batch_a_call_or_batches_in_memory():
     assert np.array_equal(run(tf.constant([3], tf.int64))["doubled"], [6])
 
 
+@pytest.mark.slow
 def test_replicas_train_an_embedding_on_batches_of_any_length(mirrored, tmp_path):
     model = keras.Sequential([keras.layers.Embedding(9, 2), keras.layers.GlobalAveragePooling1D()])
     model.compile("sgd", "mse")

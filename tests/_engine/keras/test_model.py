@@ -18,7 +18,8 @@ layers = keras.layers
 
 
 def estimator_of(model, tmp_path, strategy=None, **kwargs):
-    config = et.RunConfig(train_distribute=strategy, eval_distribute=strategy, save_checkpoints_steps=1000)
+    quiet = {"save_checkpoints_steps": 1000, "save_summary_steps": None, "checkpoint_save_graph_def": False}
+    config = et.RunConfig(train_distribute=strategy, eval_distribute=strategy, **quiet)
     return et.model_to_estimator(model, model_dir=tmp_path / "run", config=config, **kwargs)
 
 
@@ -185,6 +186,7 @@ def test_steps_of_the_model_may_have_conditions_on_tensors(tmp_path):
     assert list(prediction.values()) == [[2.0]]
 
 
+@pytest.mark.slow
 def test_a_loss_may_have_conditions_on_tensors(tmp_path):
     def loss(labels, predictions):
         if tf.reduce_sum(labels) > 0:
@@ -304,7 +306,7 @@ def test_subclassed_models_train_and_evaluate(built, replicas, data, batches, mi
     assert next(iter(estimator.predict(batches(data, 20))))["output_1"].shape == (3,)
 
 
-@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+@pytest.mark.parametrize("generation", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras"])
 def test_an_estimator_whose_first_trace_failed_trains_on_good_data(generation, data, batches, tmp_path):
     kerases = pytest.importorskip(generation)
 
@@ -415,6 +417,7 @@ def test_mixed_bfloat16_models_train_and_evaluate(data, batches, tmp_path):
     assert results["loss"] == pytest.approx(expected["loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_frozen_layers_stay_frozen(data, batches, tmp_path):
     base = keras.Sequential([layers.Dense(8, input_shape=(4,)), layers.BatchNormalization()], name="base")
     base.trainable = False
@@ -429,6 +432,7 @@ def test_frozen_layers_stay_frozen(data, batches, tmp_path):
         np.testing.assert_array_equal(now, then)
 
 
+@pytest.mark.slow
 def test_string_lookup_vocabulary_comes_along(tmp_path):
     inputs = keras.Input((1,), dtype=tf.string)
     lookup = layers.StringLookup()
@@ -441,7 +445,14 @@ def test_string_lookup_vocabulary_comes_along(tmp_path):
     assert_close([list(row.values())[0] for row in rows], expected, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["model.keras", "model.h5", "saved_model"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("model.keras", marks=pytest.mark.slow),
+        "model.h5",
+        pytest.param("saved_model", marks=pytest.mark.slow),
+    ],
+)
 def test_keras_model_path_loads_what_keras_saved(name, data, batches, tmp_path):
     class Doubled(layers.Layer):
         def call(self, inputs):
@@ -476,6 +487,7 @@ def test_tf_train_checkpoint_reads_ours_and_damaged_ones_are_reported(classifier
             estimator.evaluate(batches(data, 32), checkpoint_path=damaged)
 
 
+@pytest.mark.slow
 def test_metric_names_map_may_leave_out_the_losses_of_outputs(data, batches, tmp_path):
     inputs = keras.Input((4,))
     model = keras.Model(inputs, [layers.Dense(3, name="p")(inputs), layers.Dense(3, name="q")(inputs)])
@@ -707,7 +719,7 @@ def test_metrics_of_predictions_take_no_second_pass_through_the_model(keras_name
     assert both["loss"] == plain["loss"]
 
 
-@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+@pytest.mark.parametrize("generation", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras"])
 def test_evaluations_in_threads_trace_in_turn_with_the_numbers_of_one(generation, batches, tmp_path):
     kerases, tracing, at_once = pytest.importorskip(generation), [], []
 
@@ -734,6 +746,7 @@ def test_evaluations_in_threads_trace_in_turn_with_the_numbers_of_one(generation
     assert len(list(half_read)) == 63
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_again_keeps_no_more_than_its_model(batches, tmp_path):
     outputs, models, input_fn = [], [], batches((np.ones((4, 1)), np.ones((4, 1))), 4)
     gc.freeze()  # what other tests have left takes seconds to look through

@@ -14,6 +14,7 @@ from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.keras.model_state import EvaluationState, TrainingState
 
 v1 = tf.compat.v1
+QUIET = {"save_summary_steps": None, "checkpoint_save_graph_def": False}  # no test reads these files
 
 
 class OwnStep(keras.Sequential):
@@ -117,7 +118,7 @@ def reads(monkeypatch):
 
 def estimator_of(build, folder, **config):
     keras.utils.set_random_seed(7)
-    return et.model_to_estimator(build, config=et.RunConfig(str(folder), resume_input=True, **config))
+    return et.model_to_estimator(build, config=et.RunConfig(str(folder), resume_input=True, **QUIET, **config))
 
 
 def saved_values(path):
@@ -126,14 +127,11 @@ def saved_values(path):
     return {name: reader.get_tensor(name) for name in names if name.endswith("VALUE") and "counter" not in name}
 
 
-_FAST = ("scaled nadam", "scaled averages of Keras 3", "not built")
-
-
 def slow(name):
     return pytest.param(name, marks=pytest.mark.slow)
 
 
-@pytest.fixture(scope="module", params=[name if name in _FAST else slow(name) for name in _MODELS])
+@pytest.fixture(scope="module", params=["scaled nadam", *(slow(name) for name in _MODELS if name != "scaled nadam")])
 def trained(request, data, batches, tmp_path_factory):
     """A model's name, and the directory of a run of 4 steps with checkpoints of steps 2 and 4."""
     folder = tmp_path_factory.mktemp("trained")
@@ -153,7 +151,9 @@ def test_a_resumed_training_reads_its_checkpoint_once(trained, data, batches, re
 
 
 @pytest.mark.parametrize(
-    "trained", ["scaled nadam", "not built", slow("own step"), slow("not built of Keras 3")], indirect=True
+    "trained",
+    ["scaled nadam", pytest.param("not built", marks=pytest.mark.slow), slow("own step"), slow("not built of Keras 3")],
+    indirect=True,
 )
 def test_an_evaluation_a_predictor_and_an_export_read_once(trained, data, batches, reads, tmp_path):
     name, folder = trained
@@ -174,6 +174,7 @@ def test_an_evaluation_a_predictor_and_an_export_read_once(trained, data, batche
             np.testing.assert_allclose(found[key][index], value, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_frozen_features_and_warm_starts_read_once(data, batches, reads, tmp_path):
     def build():
         return small(keras.optimizers.Adam(0.1), body=[keras.layers.Dense(5, trainable=False)])
@@ -192,6 +193,7 @@ def test_frozen_features_and_warm_starts_read_once(data, batches, reads, tmp_pat
     assert len(reads) == 1  # of its own first checkpoint
 
 
+@pytest.mark.slow
 def test_a_variable_that_a_built_layer_creates_late_is_read_again(data, batches, reads, tmp_path):
     """The one case of a second read: nothing tells before the trace that the model lacks a variable."""
 

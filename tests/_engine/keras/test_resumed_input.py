@@ -39,7 +39,8 @@ def trained(tmp_path, mirrored):
         seen = []
         steps = {name: options.pop(name) for name in ("steps", "hooks") if name in options}
         options = {"train_distribute": mirrored(replicas), "resume_input": True} | options
-        config = et.RunConfig(str(tmp_path / "run"), log_step_count_steps=None, save_summary_steps=None, **options)
+        quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
+        config = et.RunConfig(str(tmp_path / "run"), **quiet, **options)
         et.model_to_estimator(recording_model(seen), config=config).train(input_fn, **steps)
         return seen
 
@@ -102,7 +103,7 @@ def test_steps_of_several_batches_and_calls_of_several_steps_are_counted(trained
     assert trained(numbers(**make), replicas=2, accumulate_steps=3) == list(range(12, NUMBER))
 
 
-@pytest.mark.parametrize("size", [None, 2])
+@pytest.mark.parametrize("size", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_batches_with_none_in_them_are_resumed(size, trained):
     def without_weights():
         data = from_dataset(2, 1)().map(lambda x, y: (x, y, None))

@@ -47,6 +47,7 @@ def test_an_export_predicts_what_predict_gives(estimator, data, tmp_path):
     np.testing.assert_allclose(served["classes"], predictions(estimator, data), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_parsed_examples_and_placeholders_of_v1_are_served(estimator, data, tmp_path):
     def receiver():
         examples = v1.placeholder(tf.string, [None])
@@ -135,7 +136,7 @@ def served_and_predicted(estimator, folder):
     return served, np.stack([next(iter(example.values())) for example in predicted]), loaded
 
 
-@pytest.mark.parametrize("kind", [keras, keras3], ids=["tf_keras", "keras3"])
+@pytest.mark.parametrize("kind", [keras, pytest.param(keras3, marks=pytest.mark.slow)], ids=["tf_keras", "keras3"])
 def test_custom_gradients_with_captures_are_exported(kind, tmp_path):
     layers = [kind.layers.Dense(3, "swish"), kind.layers.Activation(scaled), kind.layers.Dense(2)]
     model = kind.Sequential([kind.Input([4], name="x"), *layers])

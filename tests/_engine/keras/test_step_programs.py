@@ -273,6 +273,7 @@ def test_beside_a_gpu_xla_compiles_models_of_keras_3_where_fit_does(device, monk
     assert any(by_ours) == any(by_fit) == (device is None)
 
 
+@pytest.mark.slow
 def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(mirrored, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=["mae"], jit_compile=True)

@@ -22,6 +22,11 @@ def keras(request):
     return importlib.import_module(request.param)
 
 
+fast_keras_3 = pytest.mark.parametrize(
+    "keras", [pytest.param("tf_keras", marks=pytest.mark.slow), "keras"], indirect=True
+)
+
+
 @pytest.fixture(scope="module")
 def trained(keras, data, batches, tmp_path_factory):
     """The Estimator of a model with a trained head."""
@@ -51,6 +56,7 @@ def test_a_second_phase_starts_at_step_0_from_the_first_phases_weights(
     assert again.evaluate(batches(data, 32)) == estimator.evaluate(batches(data, 32))
 
 
+@fast_keras_3
 def test_a_new_head_keeps_its_own_weights_and_is_named(keras, trained, warnings, data):
     model = build(keras, classes=5)
     head = model.layers[-1].get_weights()
@@ -65,6 +71,7 @@ def test_a_new_head_keeps_its_own_weights_and_is_named(keras, trained, warnings,
     np.testing.assert_allclose(*prediction.values(), tf.nn.softmax(logits)[0], rtol=1e-5)
 
 
+@fast_keras_3
 def test_what_has_nothing_of_the_model_is_refused(keras, trained, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty' has no checkpoint; pass a directory that has one, or its prefix"):

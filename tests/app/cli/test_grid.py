@@ -167,9 +167,13 @@ def _check_that_each_example_is_evaluated(run):
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        ([_example(image=False)], "has no feature image/encoded"),
-        ([_example(label=[0, 1])], "one value of the right type as image/class/label"),
-        ([_example(label=b"1")], "one value of the right type as image/class/label"),
+        pytest.param([_example(image=False)], "has no feature image/encoded", marks=pytest.mark.slow),
+        pytest.param(
+            [_example(label=[0, 1])], "one value of the right type as image/class/label", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            [_example(label=b"1")], "one value of the right type as image/class/label", marks=pytest.mark.slow
+        ),
         ([], "have no records"),
     ],
     ids=["no image", "two labels", "bytes", "empty"],
@@ -179,6 +183,7 @@ def test_records_of_something_else_are_one_line(examples, message, command, tmp_
     assert code == 2 and message in errors and "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_a_run_behind_a_link_is_one_folder_to_all_commands(command, tmp_path):
     (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "deep")

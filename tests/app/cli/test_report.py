@@ -41,6 +41,7 @@ def images_of_events(folder):
     ]
 
 
+@pytest.mark.slow
 def test_the_newest_checkpoint_is_evaluated_and_shown(report):
     entry = json.loads((report.parents[1] / "evaluations.jsonl").read_text().splitlines()[-1])
     assert entry["checkpoint"] == "model.ckpt-12"
@@ -50,6 +51,7 @@ def test_the_newest_checkpoint_is_evaluated_and_shown(report):
     assert {"loss.png", "accuracy.png", "confusion_matrix.png"} <= {file.name for file in report.parent.iterdir()}
 
 
+@pytest.mark.slow
 def test_tensorboard_gets_the_confusion_matrix_and_samples(report):
     assert images_of_events(report.parents[1] / "eval_afterwards") == [(12, "confusion_matrix"), (12, "samples")]
 
@@ -114,6 +116,7 @@ def look_at(page, tmp_path):
     return urls, re.findall(r":CONSOLE.*", done.stderr), screenshot
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look at the report with")
 def test_a_browser_shows_the_report_without_a_request_or_an_error(report, tmp_path):
     urls, said, screenshot = look_at(report, tmp_path)

@@ -223,6 +223,7 @@ def test_the_command_line_that_started_a_run_resumes_it(command, scans, monkeypa
     assert code == 2 and "has validation 0.1, not 0.5" in errors
 
 
+@pytest.mark.slow
 def test_evaluations_and_checkpoints_stay_on_their_grid_after_a_resume(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "4"]
     assert command(*flags, "--max-steps", "5")[0] == 0

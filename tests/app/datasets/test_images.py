@@ -249,6 +249,7 @@ def test_what_is_named_like_an_image_but_is_no_file_is_named(fill, kind):
         datasets.open_dataset("images", folder)
 
 
+@pytest.mark.slow
 def test_names_that_are_not_utf8_and_brackets_are_taken_as_they_are(fill, tmp_path):
     fill({"data[1]/a": 3, "data[1]/b": 3})
     (tmp_path / "data[1]/a/000.jpg").rename(os.fsdecode(os.fsencode(tmp_path) + b"/data[1]/a/[\xff].jpg"))

@@ -29,6 +29,7 @@ def test_tfrecord_files_are_counted_and_read(records):
     assert [labels.numpy().sum(0).tolist() for _, labels in trained] == [[2, 3], [2, 3]]
 
 
+@pytest.mark.slow
 def test_seed_0_is_a_seed_from_the_first_epoch_on(records):
     write_records(records / "train-00002-of-00002", ((np.zeros((6, 8, 1), np.uint8), label % 2) for label in range(40)))
     data = datasets.open_dataset("tfrecord", records)
@@ -56,6 +57,7 @@ def test_validation_files_beside_test_files_choose(records):
     assert not data.with_validation(0).validation_examples
 
 
+@pytest.mark.slow
 def test_pipelines_share_tfrecord_files(records):
     input_fn = datasets.open_dataset("tfrecord", records).eval_input_fn(image_size=(3, 4), batch_size=8)
     shards = [input_fn(tf.distribute.InputContext(2, index)) for index in (0, 1)]

@@ -59,7 +59,7 @@ def write_run(folder):
     (folder / "run.json").write_text(json.dumps(RUN))
 
 
-def test_how_the_model_was_trained_is_shown_given_or_not(run_dir):
+def test_how_the_model_was_trained_is_shown_given_or_not(run_dir, blank_plots):
     training = {"learning_rate": None, "schedule": None}
     run = RUN | {"settings": RUN["settings"] | {"optimizer": None}, "training": training, "trained_weights": 122}
     (run_dir / "run.json").write_text(json.dumps(run))
@@ -198,7 +198,7 @@ def test_the_shade_of_a_cell_is_its_share_of_the_true_class():
     assert plots.TRAINING not in colors(plots.confusion_matrix(["a", "b"], [[3, 1], [1, 1]]))
 
 
-@pytest.mark.parametrize("classes", [15, 60])
+@pytest.mark.parametrize("classes", [pytest.param(15, marks=pytest.mark.slow), 60])
 def test_a_confusion_matrix_of_many_classes_is_as_wide_as_one_of_few(classes):
     names = [f"a rather long name {index}" for index in range(classes)]
     image = Image.open(io.BytesIO(plots.confusion_matrix(names, np.eye(classes, dtype=int))))

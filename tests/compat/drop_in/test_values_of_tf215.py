@@ -21,6 +21,7 @@ def input_fn():
     return tf.data.Dataset.from_tensors(({"x": [[1.0], [2.0]]}, [[1.0], [0.0]])).repeat(4)
 
 
+@pytest.mark.slow
 def test_paths_are_those_that_were_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given in ("runs/a", "runs/b/", "runs/../c", "~/d", Path("runs/e"), "file:///tmp/f"):
@@ -48,6 +49,7 @@ def test_a_variable_is_found_by_its_tensors_name(tmp_path):
         estimator.get_variable_value("nope:0")
 
 
+@pytest.mark.slow
 def test_a_given_optimizer_counts_in_the_global_step(tmp_path):
     optimizer = keras.optimizers.legacy.Adam(0.1)
     estimator = tf.estimator.DNNRegressor([2], COLUMNS, model_dir=str(tmp_path), optimizer=optimizer)

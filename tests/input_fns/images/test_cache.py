@@ -32,6 +32,11 @@ def cache(request, tmp_path):
     return "memory" if request.param == "memory" else tmp_path / "cache"
 
 
+in_a_folder = pytest.mark.parametrize(
+    "cache", [pytest.param("memory", marks=pytest.mark.slow), "folder"], indirect=True
+)
+
+
 def make(folder, cache, **options):
     options = {"shuffle": True, "batch_size": 5, "num_epochs": 2, "seed": 3} | options
     return image_files(folder / "*/*", CLASSES, (8, 6), cache=cache, **options)
@@ -80,6 +85,7 @@ def test_skipped_files_are_those_without_a_cache(folder, tmp_path, warnings):
     assert len(warnings) == 4
 
 
+@pytest.mark.slow
 def test_a_file_that_can_be_decoded_later_is_in_the_cache_then(folder, tmp_path):
     path = folder / "cat/01.png"
     good, times = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
@@ -103,6 +109,7 @@ def test_a_file_that_can_be_decoded_later_is_in_the_cache_then(folder, tmp_path)
     assert_equal(batches(make(folder, tmp_path)), batches(make(folder, None)))
 
 
+@in_a_folder
 def test_a_file_that_cannot_be_decoded_is_named_and_nothing_is_kept(folder, cache):
     bad = folder / "cat/01.png"
     bad.write_bytes(b"not an image")
@@ -168,6 +175,7 @@ def test_a_change_within_a_second_that_keeps_the_size_is_noticed(folder, tmp_pat
     assert len(data_files(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_half_a_cache_is_not_taken_for_a_whole_one(folder, tmp_path):
     expected = batches(make(folder, tmp_path))
     (data,) = data_files(tmp_path)
@@ -238,6 +246,7 @@ def test_the_manifest_lists_what_a_cache_holds(folder, tmp_path):
     assert manifest["channels"] == [1, 1, 1, 3, 1, 1, 1, 1, 3, 1, 1, 1]
 
 
+@in_a_folder
 def test_a_batch_of_damaged_files_alone_is_left_out(folder, cache):
     bad = sorted(folder.glob("*/*"))[2:9]
     for path in bad:

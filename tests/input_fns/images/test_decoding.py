@@ -191,6 +191,7 @@ def test_a_graph_of_a_session_refuses_other_formats():
             session.run(images, {encoded: [encoded_frames("PNG", 1), encoded_frames("WEBP", 3)]})
 
 
+@pytest.mark.slow
 def test_a_graph_is_freed_that_has_decoded_images(paths):
     with tf.Graph().as_default() as graph:
         decode_files(paths, SIZE)

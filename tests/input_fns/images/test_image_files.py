@@ -125,6 +125,7 @@ def test_shuffle_is_anew_each_epoch_and_the_same_for_the_same_seed(many):
     assert order(6) != [first, second]
 
 
+@pytest.mark.slow
 def test_the_global_seed_governs_a_shuffle_without_one(many):
     def order():
         tf.random.set_seed(7)
@@ -146,6 +147,7 @@ def test_input_pipelines_share_the_files(many):
     assert sorted(shards[0]) == list(range(0, 40, 2)) and sorted(shards[1]) == list(range(1, 40, 2))
 
 
+@pytest.mark.slow
 def test_two_replicas_take_a_batch_each(many):
     (many / "cat/01.png").write_bytes(b"")
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -169,6 +171,7 @@ def test_it_runs_in_a_session_and_eagerly_inside_its_graph(many):
     assert make.skipped == [str(bad)]
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_named_in_a_session(many):
     bad = many / "cat/04.png"
     bad.write_bytes(b"not an image")
@@ -230,6 +233,7 @@ def test_damaged_files_are_skipped_and_reported_once_at_the_end(folder, damaged,
     assert line.startswith("8 image files") and any(path in line for path in damaged)
 
 
+@pytest.mark.slow
 def test_data_without_end_reports_each_damaged_file_when_it_is_met(folder, warnings):
     bad = folder / "cat/a.jpeg"
     bad.write_bytes(b"")
@@ -239,7 +243,7 @@ def test_data_without_end_reports_each_damaged_file_when_it_is_met(folder, warni
     assert str(bad) in line
 
 
-@pytest.mark.parametrize("num_epochs", [1, None])
+@pytest.mark.parametrize("num_epochs", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_data_of_damaged_files_alone_is_an_error_not_an_endless_search(folder, num_epochs):
     for path in folder.glob("*/*"):
         path.write_bytes(b"")
@@ -248,6 +252,7 @@ def test_data_of_damaged_files_alone_is_an_error_not_an_endless_search(folder, n
         next(iter(make()))
 
 
+@pytest.mark.slow
 def test_batches_after_a_damaged_file_name_no_other_file(many):
     (many / "cat/07.png").write_bytes(b"")
     make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=4, num_epochs=1).starting_at(3, seed=0)
@@ -275,6 +280,7 @@ def test_a_file_gone_since_it_was_listed_is_named(folder):
         list(make())
 
 
+@pytest.mark.slow
 def test_batches_are_filled_up_after_files_are_left_out(many):
     for i in (0, 1, 2, 3, 9):
         (many / f"cat/{i:02}.png").write_bytes(b"")
@@ -320,6 +326,7 @@ def test_host_batches_have_one_channel_where_all_is_grayscale(folder):
     assert [images.shape[-1] for images, _ in batches] == [1, 3, 1, 1, 3, 3]
 
 
+@pytest.mark.slow
 def test_batches_may_come_in_any_order(many):
     dataset = image_files(many / "*/*", CLASSES, (1, 1), batch_size=32, num_epochs=2, deterministic=False)()
     assert dataset.options().deterministic is False and int(dataset.cardinality()) == 3
@@ -365,7 +372,7 @@ def make_special(path, kind):
         path.symlink_to({"device": "/dev/zero", "broken link": path.parent / "nowhere"}[kind])
 
 
-@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("listed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_is_no_regular_file_is_named_and_never_opened(folder, monkeypatch, listed):
     monkeypatch.chdir(folder)  # the path of a socket is short
 
@@ -382,7 +389,7 @@ def test_what_is_no_regular_file_is_named_and_never_opened(folder, monkeypatch, 
     assert sorted(map(os.path.normpath, make.skipped)) == [f"cat/{kind}.jpeg" for kind in kinds]
 
 
-@pytest.mark.parametrize("cache", [None, "memory"])
+@pytest.mark.parametrize("cache", [pytest.param(None, marks=pytest.mark.slow), "memory"])
 def test_an_image_of_too_many_pixels_is_named_with_its_size(folder, cache):
     path = folder / "dog/c.png"
     header = b"IHDR" + struct.pack(">2I5B", 14000, 14001, 8, 0, 0, 0, 0)
@@ -399,7 +406,7 @@ def test_an_image_of_too_many_pixels_is_named_with_its_size(folder, cache):
     assert make.skipped == [str(path)]
 
 
-@pytest.mark.parametrize("cache", [None, "folder"])
+@pytest.mark.parametrize("cache", [pytest.param(None, marks=pytest.mark.slow), "folder"])
 def test_names_that_are_not_utf8_are_read_from_a_list(folder, tmp_path_factory, cache, warnings):
     whole, bad = (os.fsencode(folder / "cat") + name for name in (b"/\xff.jpeg", b"/\xfe.jpeg"))
     pathlib.Path(os.fsdecode(whole)).write_bytes((folder / "cat/a.jpeg").read_bytes())

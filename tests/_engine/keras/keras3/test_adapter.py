@@ -54,6 +54,7 @@ def test_training_and_evaluation_give_the_numbers_of_fit_and_evaluate(data, batc
     assert ours == pytest.approx(model.evaluate(batches(data, 20)(), verbose=0, return_dict=True), abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 def test_two_replicas_with_half_the_batch_give_the_weights_of_one(data, batches, mirrored, tmp_path):
     weights, metrics = [], []
@@ -414,6 +415,7 @@ def test_a_metric_that_gives_its_variable_counts_all_replicas(mirrored, tmp_path
     assert (metrics["count"], metrics["twice"]) == (3, 6)
 
 
+@pytest.mark.slow
 def test_a_frozen_model_may_accumulate_steps(tmp_path):
     model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
     model.trainable = False

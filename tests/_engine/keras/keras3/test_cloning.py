@@ -65,7 +65,7 @@ def test_a_copy_is_complete_and_independent_of_the_given_model():
     assert copy.evaluate(inputs, np.ones((2, 2)), verbose=0, return_dict=True).keys() == {"loss", "mae"}
 
 
-@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
+@pytest.mark.parametrize("name", ["model.keras", pytest.param("model.h5", marks=pytest.mark.slow)])
 def test_a_saved_model_is_loaded_by_the_keras_that_saved_it(name, tmp_path):
     for number, kind in enumerate(
         (small(loss=keras.losses.Huber()), tf_keras.Sequential([tf_keras.layers.Dense(1, input_shape=(3,))]))

@@ -158,7 +158,7 @@ def compiled(model):
     return model
 
 
-@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+@pytest.mark.parametrize("generation", ["tf_keras", pytest.param("keras", marks=pytest.mark.slow)])
 def test_functions_that_use_the_given_models_variables_are_refused(generation, batches, tmp_path):
     keras = pytest.importorskip(generation)
 

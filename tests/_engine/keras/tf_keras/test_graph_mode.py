@@ -53,7 +53,9 @@ class Subclassed(keras.Model):
         return self.dense(inputs)
 
 
-@pytest.mark.parametrize("make", [Subclassed, lambda: keras.Sequential([keras.layers.Dense(1)])])
+@pytest.mark.parametrize(
+    "make", [Subclassed, pytest.param(lambda: keras.Sequential([keras.layers.Dense(1)]), marks=pytest.mark.slow)]
+)
 def test_a_model_without_an_input_shape_gets_its_weights_from_the_data(make, batches, tmp_path):
     """The optimizer's steps are a variable of the graph, in which the model has none."""
     model = make()
@@ -63,6 +65,7 @@ def test_a_model_without_an_input_shape_gets_its_weights_from_the_data(make, bat
     assert estimator.train(batches((x, x[:, :1]), 2)).evaluate(batches((x, x[:, :1]), 2))["global_step"] == 2
 
 
+@pytest.mark.slow
 def test_several_outputs_keep_the_names_of_their_metrics(batches, tmp_path):
     x = np.ones([4, 2], "float32")
     inputs = keras.Input((2,))

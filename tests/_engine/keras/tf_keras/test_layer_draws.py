@@ -33,9 +33,8 @@ def train(model_dir, between, last_step, replicas=None, **options):
     """
     features = np.random.default_rng(1).normal(size=(32, 16)).astype("float32")
     input_fn = input_fns.arrays(features, features[:, :1] * 2, batch_size=4, shuffle=True, num_epochs=None)
-    config = et.RunConfig(
-        str(model_dir), log_step_count_steps=None, train_distribute=replicas, resume_input=True, **options
-    )
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None, "checkpoint_save_graph_def": False}
+    config = et.RunConfig(str(model_dir), train_distribute=replicas, resume_input=True, **quiet, **options)
     keras.utils.set_random_seed(3)
     is_model = isinstance(between, type)
     inner = [] if is_model else [layers.Input([16]), layers.Dense(16), *between(), layers.Dense(1)]
@@ -137,6 +136,7 @@ def test_each_step_and_each_replica_has_its_own_mask(mirrored, tmp_path):
     assert 0.3 < np.mean(np.asarray(seen) == 0) < 0.7
 
 
+@pytest.mark.slow
 def test_a_layer_with_a_seed_draws_the_same_in_each_run_and_others_do_not(tmp_path, monkeypatch):
     runs = []
     for run_seed in (11, 12):
@@ -152,6 +152,7 @@ def test_a_layer_with_a_seed_draws_the_same_in_each_run_and_others_do_not(tmp_pa
     assert fixed == other_fixed and free != other_free and len(free) == len(fixed) == 2
 
 
+@pytest.mark.slow
 def test_dropout_inside_a_loop_draws_anew_in_each_iteration(tmp_path):
     seen = []
 

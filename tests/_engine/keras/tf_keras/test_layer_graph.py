@@ -104,7 +104,7 @@ def test_only_the_calls_that_outputs_depend_on_are_needed():
     assert outputs_of(calls).keys() == {id(output) for output in model.outputs}
 
 
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_sub_model_computes_and_trains_as_the_whole(recompute):
     def trained(as_parts):
         keras.utils.set_random_seed(7)

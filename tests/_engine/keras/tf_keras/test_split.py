@@ -132,6 +132,7 @@ def test_a_tensor_that_a_layer_takes_twice_has_one_gradient():
     assert_same(model, split_over(model, DEVICES), np.ones((3, 4), "float32"), np.ones((3, 2), "float32"))
 
 
+@pytest.mark.slow
 def test_a_layer_that_branches_on_tensors_still_does():
     class Doubling(layers.Layer):
         def call(self, inputs):

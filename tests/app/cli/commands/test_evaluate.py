@@ -45,7 +45,7 @@ def expected(trained, settings, data):
 def outputs(trained, run_command, tmp_path_factory):
     """Standard output of the command by its flags; and the "predictions" and the "log".
 
-    Each checkpoint is evaluated once; the flags choose checkpoints and output.
+    The first evaluates all checkpoints, each once; the flags of the others choose checkpoints and output.
     """
     evaluate, evaluations = evaluation.evaluate, {}
 
@@ -58,7 +58,7 @@ def outputs(trained, run_command, tmp_path_factory):
     written = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "evaluate", evaluate_once)
-        for flags in ("", "--csv", "--all", "--all --json", f"--json --predictions {file}"):
+        for flags in ("--all", "", "--csv", "--all --json", f"--json --predictions {file}"):
             output = run_command("evaluate", "--model-dir", trained.model_dir, *flags.split())
             written[flags.partition(" --predictions")[0]] = output
     return written | {"predictions": rows_of(file), "log": log(trained.model_dir)}

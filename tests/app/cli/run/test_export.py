@@ -122,6 +122,7 @@ def test_the_saved_model_takes_image_files_and_decoded_images(saved_model, paths
     np.testing.assert_allclose(served, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_keras_file_is_the_whole_trained_model(keras_files, images, expected):
     model = keras.models.load_model(keras_files / "model.keras")
     np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
@@ -228,6 +229,7 @@ def test_a_converted_model_gives_what_predict_does(export, images, expected, tmp
     np.testing.assert_allclose(outputs, expected, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_an_exported_model_knows_its_classes_without_the_run(export, base_path, images, expected, tmp_path):
     names = [("bright", "dark")[index] for index in expected.argmax(axis=1)]
     (version,) = exports_in(base_path)
@@ -280,6 +282,7 @@ def test_an_export_prints_no_line_of_another_library(scans, tmp_path):
     assert all(line.startswith(("exported ", "serve it: ", "evaluated ")) for line in result.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_a_quantized_model_is_judged_by_its_accuracy(run_command, trained, images, expected, tmp_path):
     options = ["--model-dir", trained.model_dir, "--format", "tflite_int8", "--out", tmp_path]
     target = tmp_path / "model_int8.tflite"
@@ -309,6 +312,7 @@ def test_a_quantized_model_that_loses_accuracy_is_written_with_a_warning(command
     assert f"estimator_train: {line}--format tflite predicts as the model does" in errors.splitlines()
 
 
+@pytest.mark.slow
 def test_calibration_takes_training_images_in_the_order_of_training(settings, scans):
     data = settings.open_data()
     calibration = list(run_export._calibration(dataclasses.replace(settings, seed=5), data, ["images"]))

@@ -25,6 +25,7 @@ def changed(run, **training):
     return dataclasses.replace(run, training=dataclasses.replace(run.training, **training))
 
 
+@pytest.mark.slow
 def test_a_run_is_described_trained_evaluated_reported_and_continued(run, tmp_path, capsys):
     path = str(tmp_path / "initial.h5")
     models.build_model("small_cnn", image_size=run.settings.image_size, num_classes=2).save_weights(path)
@@ -50,6 +51,7 @@ def test_a_run_is_described_trained_evaluated_reported_and_continued(run, tmp_pa
     assert f"{run.model_dir} is already trained to step 3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
     patient = changed(run, max_steps=9, evaluate_every=1, early_stopping=1, keep_best=True, monitor="accuracy:min")
     assert run_training(patient) == 0

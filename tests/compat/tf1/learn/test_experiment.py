@@ -31,7 +31,8 @@ def serving_input_fn():
 
 
 def estimator(folder, save_steps=2):
-    return et.Estimator(model_fn, folder, et.RunConfig(save_checkpoints_steps=save_steps))
+    quiet = {"save_summary_steps": None, "checkpoint_save_graph_def": False}
+    return et.Estimator(model_fn, folder, et.RunConfig(save_checkpoints_steps=save_steps, **quiet))
 
 
 class Evaluations(et.SessionRunHook):
@@ -44,7 +45,9 @@ class Evaluations(et.SessionRunHook):
         self.steps.append(int(session.run(v1.train.get_global_step())))
 
 
-@pytest.mark.parametrize("task", ["train_and_evaluate", "continuous_train_and_eval"])
+@pytest.mark.parametrize(
+    "task", ["train_and_evaluate", pytest.param("continuous_train_and_eval", marks=pytest.mark.slow)]
+)
 def test_an_experiment_evaluates_each_checkpoint(task, tmp_path):
     hook = Evaluations()
     strategy = learn.make_export_strategy(serving_input_fn, exports_to_keep=1)
