@@ -71,10 +71,7 @@ def _add_summary(summary: tf.compat.v1.Summary, key: str, value: bytes) -> None:
 
 
 def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
-    """Returns the metrics in the event files that match a glob pattern, by global step, in ascending order.
-
-    A damaged file is read as far as possible, with a warning.
-    """
+    """Returns the metrics in the event files that match a glob pattern, by ascending step; warns of damaged files."""
     metrics = collections.defaultdict(dict)
     with eager_mode():
         for path in sorted(tf.io.gfile.glob(pattern)):

@@ -35,10 +35,7 @@ def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
 
 
 def see_each_step(hooks: Iterable[SessionRunHook]) -> bool:
-    """Returns whether a hook has a method that is called before or after each step, and that no `next_look` covers.
-
-    The `next_look` of a base class says nothing of such a method in a subclass.
-    """
+    """Returns whether a hook has a method called before or after steps that no `next_look` of its own class covers."""
     return any(
         _level(hook, name) < _level(hook, "next_look") and is_overridden(hook, name, SessionRunHook)
         for hook in hooks
@@ -63,15 +60,10 @@ def takes_each_step(hooks: Iterable[SessionRunHook]) -> bool:
 
 
 class EpochHook(SessionRunHook):
-    """Base class of hooks that divide the training of a Keras model into epochs, with running metrics as in fit.
+    """Base class of hooks that divide the training of a Keras model into epochs, with running metrics as in fit."""
 
-    Attributes:
-      steps_per_epoch: global steps in an epoch; None means that each evaluation ends an epoch.
-      first_step: global step from which epochs of so many steps count.
-    """
-
-    steps_per_epoch: int | None
-    first_step: int = 0
+    steps_per_epoch: int | None  # global steps in an epoch; None means that each evaluation ends an epoch
+    first_step: int = 0  # global step from which epochs of so many steps count
 
     def attach(self, model: Any, reset_metrics: Callable[[], None], config: RunConfig) -> None:
         """Called before `begin` with the model being trained, a function that resets its metrics, and the RunConfig."""

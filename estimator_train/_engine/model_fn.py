@@ -133,24 +133,14 @@ ModelFn = Callable[..., EstimatorSpec]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A model prepared for one call of train, evaluate or predict, for the Estimator's loop to run.
+    """A model prepared for one call of train, evaluate or predict, for the Estimator's loop to run."""
 
-    Attributes:
-      graph: the `tf.Graph` that hooks see.
-      spec: its `EstimatorSpec`. In EVAL, `eval_metric_ops` includes the loss.
-      session_creator: the `tf.compat.v1.train.SessionCreator` whose session restores the state and runs the steps.
-      input_hooks: hooks that run before the user's, such as the one that initializes the input's iterator, or the one
-        that reports a model_fn's memory.
-      agreement: the `synchronous.Agreement` of a training in several synchronous processes; None if there is only one.
-      close: function to call at the end of the run, which gives back the variables that no other run may use meanwhile.
-    """
-
-    graph: tf.Graph
-    spec: EstimatorSpec
-    session_creator: tf.compat.v1.train.SessionCreator
-    input_hooks: Hooks = ()
-    agreement: Agreement | None = None
-    close: Callable[[], None] = lambda: None
+    graph: tf.Graph  # that hooks see
+    spec: EstimatorSpec  # in EVAL, `eval_metric_ops` includes the loss
+    session_creator: tf.compat.v1.train.SessionCreator  # its session restores the state and runs the steps
+    input_hooks: Hooks = ()  # run before the user's, such as the one that initializes the input's iterator
+    agreement: Agreement | None = None  # of a training in several synchronous processes; None if there is only one
+    close: Callable[[], None] = lambda: None  # gives back the variables that no other run may use meanwhile
 
     def as_default(self) -> contextlib.AbstractContextManager[tf.Graph]:
         """Returns a context manager that makes the run's graph the default; drive the run inside it."""

@@ -126,10 +126,7 @@ def _chief_hooks(
 
 
 class StopIfAlreadyDone(SessionRunHook):
-    """Stops before the first step if a StopAtStepHook's last step is already reached; that hook only checks after one.
-
-    `hooks`: all hooks that come before it.
-    """
+    """Stops before the first step if a StopAtStepHook of `hooks` has reached its last; that checks only after one."""
 
     def __init__(self, hooks: list[SessionRunHook]) -> None:
         self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]

@@ -65,23 +65,16 @@ def arrays(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Arrays:
-    """The input_fn that `arrays` returns; implements the protocol `StartsAnywhere`.
+    """The input_fn that `arrays` returns, with its arguments; implements the protocol `StartsAnywhere`."""
 
-    Attributes:
-      data: dict with "x" and, if given, "y" and "sample_weight"; its leaves are numpy arrays.
-      num_rows: the length of the arrays.
-      first: rows to skip at the beginning, counted over all epochs and input pipelines.
-      The others are the arguments of `arrays`.
-    """
-
-    data: dict[str, Any] = dataclasses.field(repr=False)
-    num_rows: int
+    data: dict[str, Any] = dataclasses.field(repr=False)  # "x" and, if given, "y" and "sample_weight", of numpy arrays
+    num_rows: int  # the length of the arrays
     batch_size: int
     num_epochs: int | None
     shuffle: bool
     seed: int | None
     drop_remainder: bool
-    first: int = 0
+    first: int = 0  # rows to skip at the beginning, counted over all epochs and input pipelines
 
     @unconverted
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:

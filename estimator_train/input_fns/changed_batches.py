@@ -13,15 +13,10 @@ from estimator_train._engine.input_fns.protocols import changed
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChangedBatches:
-    """The input_fn that `augmented` and `class_weighted` return; implements the protocol `ChangesTraining`.
+    """The input_fn that `augmented` and `class_weighted` return; implements the protocol `ChangesTraining`."""
 
-    Attributes:
-      input_fn: the input_fn of the original batches, (features, labels[, weights]).
-      change: a function (batch, seed) that returns the changed batch; `seed` is an int64 tensor of shape (2,).
-        Functions that compare equal are compiled only once.
-    """
-
-    input_fn: Callable[..., tf.data.Dataset]
+    input_fn: Callable[..., tf.data.Dataset]  # of the original batches, (features, labels[, weights])
+    # Of a batch and a seed, an int64 tensor of shape (2,). Functions that compare equal are compiled only once.
     change: Callable[[tuple, tf.Tensor], tuple]
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:

@@ -87,12 +87,7 @@ def generator(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GeneratorExamples:
-    """The input_fn that `generator` returns, with its arguments; implements the protocol `StartsAnywhere`.
-
-    Attributes:
-      skipped: the texts of all `Skipped` elements so far, each once.
-      first: examples to skip at the beginning, counted over all epochs and input pipelines.
-    """
+    """The input_fn that `generator` returns, with its arguments; implements the protocol `StartsAnywhere`."""
 
     make_generator: Callable
     batch_size: int | None
@@ -101,8 +96,8 @@ class GeneratorExamples:
     augment: Callable | None
     elements_per_epoch: int | None
     workers: int
-    skipped: list[str] = dataclasses.field(default_factory=list)
-    first: int = 0
+    skipped: list[str] = dataclasses.field(default_factory=list)  # the texts of `Skipped` elements so far, each once
+    first: int = 0  # examples to skip at the beginning, counted over all epochs and input pipelines
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()

@@ -31,19 +31,12 @@ _FUNCTIONAL = ("layer_with_weights-", "_operations/", "_functional/_operations/"
 
 
 class SavedParts(NamedTuple):
-    """The parts of a Keras model that are stored in checkpoints.
+    """The parts of a Keras model that are stored in checkpoints."""
 
-    Attributes:
-      root: the trackable object to save, with the optimizer as its attribute `optimizer`.
-      weights: a list of the model's variables created so far, without those of the optimizer.
-      trained: a list of those variables that the model trains, in its order.
-      optimizer: a tf_keras model's optimizer; None for Keras 3, whose optimizer is in the root.
-    """
-
-    root: Any
-    weights: list[tf.Variable]
-    trained: list[tf.Variable]
-    optimizer: Any
+    root: Any  # the trackable object to save, with the optimizer as its attribute `optimizer`
+    weights: list[tf.Variable]  # the model's variables created so far, without those of the optimizer
+    trained: list[tf.Variable]  # those of them that the model trains, in its order
+    optimizer: Any  # a tf_keras model's optimizer; None for Keras 3, whose optimizer is in the root
 
 
 class ObjectSaver:

@@ -51,10 +51,7 @@ class CompletionMarkers:
 
     @contextlib.contextmanager
     def mark_on_exit(self) -> Iterator[None]:
-        """Records on exit whether the block succeeded or failed.
-
-        A LostWorkerError is not recorded: both this task and the lost one will be started again.
-        """
+        """Records on exit whether the block succeeded, unless another task is lost: both will be started again."""
         try:
             yield
         except LostWorkerError:

@@ -133,15 +133,13 @@ class Agreement:
     """Makes workers stop and save at the same step: each call of the compiled loop starts by summing their wishes.
 
     The loop runs no step if any worker wants to stop. That worker has to call the loop once more to tell the others.
-
-    Attributes:
-      stops: whether this process wants to stop.
-      timer: the `AgreedTimer` of the saver hook, or None if checkpoints are not saved by time.
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self.stops = False
-        self.timer = AgreedTimer(config.save_checkpoints_secs) if config.save_checkpoints_secs else None
+        self.stops = False  # whether this process wants to stop
+        self.timer: AgreedTimer | None = None  # of the saver hook, if checkpoints are saved by time
+        if config.save_checkpoints_secs:
+            self.timer = AgreedTimer(config.save_checkpoints_secs)
         self._is_chief = config.is_chief
 
     def wishes(self) -> list[int]:

@@ -28,10 +28,7 @@ def own_collectives(strategy: tf.distribute.Strategy) -> None:
 
 
 def leaves_out_a_replica(strategy: tf.distribute.Strategy | None) -> bool:
-    """Whether the strategy sums only some gradients.
-
-    HierarchicalCopyAllReduce halves the devices, and ignores an odd one without an error.
-    """
+    """Returns whether the strategy sums only some gradients: HierarchicalCopyAllReduce ignores an odd device."""
     if not isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy)):
         return False
     devices, reduction = strategy.extended._devices, strategy.extended._cross_device_ops

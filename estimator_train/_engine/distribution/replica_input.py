@@ -38,10 +38,7 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
 
 
 def _check_is_no_iterator(result: Any) -> None:
-    """Raises ValueError if `result` is an iterator or a Sequence, of which TensorFlow would make a single tensor.
-
-    Keras' iterators never end, so that would take forever.
-    """
+    """Raises ValueError for an iterator, of which TensorFlow would make a single tensor; those of Keras never end."""
     for part in tf.nest.flatten(result):
         if hasattr(part, "__next__") or hasattr(part, "on_epoch_end"):  # an iterator, or a Sequence of either Keras
             raise ValueError(

@@ -64,10 +64,7 @@ def devices_to_split_over(count: int) -> list[str]:
 
 
 def logical_cpus(count: int) -> list[str]:
-    """Returns the names of `count` logical CPU devices, which it creates if there are fewer.
-
-    Raises RuntimeError; see `cpu_replicas`.
-    """
+    """Returns the names of `count` logical CPU devices, creating them if needed; RuntimeError as `cpu_replicas`."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     there = len(tf.config.get_logical_device_configuration(cpu) or "1")  # a CPU that nobody divided is one device
     if there < count:

@@ -44,10 +44,7 @@ def averaging_losses(strategy: tf.distribute.Strategy) -> contextlib.AbstractCon
 
 
 def is_loss_averaged() -> bool:
-    """Returns whether an optimizer in the default graph has divided its loss by the number of replicas.
-
-    v1 optimizers set an attribute of the graph for tf.estimator.
-    """
+    """Returns whether an optimizer in the default graph has divided its loss by the number of replicas."""
     return v1.get_default_graph()._is_loss_scaled_by_optimizer
 
 

@@ -41,10 +41,7 @@ def old_names(saved: Container[str]) -> dict[str, str]:
 
 
 def check_same_shapes(path: str) -> None:
-    """Raises CheckpointError if variables have other shapes in the name-based checkpoint at prefix `path`.
-
-    TensorFlow itself restores a variable of another shape without an error.
-    """
+    """Raises CheckpointError for variables of other shapes in a name-based checkpoint, which TensorFlow restores."""
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     names, differences = old_names(saved), []
     for variable in v1.global_variables():
@@ -58,10 +55,7 @@ def check_same_shapes(path: str) -> None:
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Saves all variables of the default graph, and restores them from any checkpoint that it saved or from `path`.
-
-    `path` is the path prefix of a checkpoint, perhaps with names of 2.15, or None.
-    """
+    """Saves the default graph's variables; restores its checkpoints, and the one at `path`, also with 2.15's names."""
 
     def __init__(self, path: str | None, **options: Any) -> None:
         super().__init__(sharded=True, **options)

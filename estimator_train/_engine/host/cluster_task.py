@@ -24,22 +24,17 @@ class ClusterTask:
     """The task of a process in its cluster; the defaults describe a single process without a cluster.
 
     As in tf.estimator, an evaluator is not part of the cluster: its `cluster` is empty, and its `num_worker_replicas`
-    and `num_ps_replicas` are 0.
-
-    Attributes:
-      num_training_tasks: number of the chief and the workers; unlike `num_worker_replicas`, set in an evaluator, too.
-      cluster: the address, host:port, for each index of each job.
-      The others are attributes of `RunConfig`, too.
+    and `num_ps_replicas` are 0. The attributes without a comment are those of `RunConfig`.
     """
 
     task_type: str = TaskType.WORKER
     task_id: int = 0
     global_id_in_cluster: int | None = 0
     is_chief: bool = True
-    num_training_tasks: int = 1
+    num_training_tasks: int = 1  # the chief and the workers; unlike `num_worker_replicas`, set in an evaluator, too
     num_worker_replicas: int = 1
     num_ps_replicas: int = 0
-    cluster: dict[str, dict[int, str]] = dataclasses.field(default_factory=dict)
+    cluster: dict[str, dict[int, str]] = dataclasses.field(default_factory=dict)  # host:port by job and index
     master: str = ""
     evaluation_master: str = ""
     service: dict | None = None

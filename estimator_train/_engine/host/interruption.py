@@ -13,14 +13,10 @@ class Terminated(KeyboardInterrupt):
 
 
 class Interruption:
-    """Raises `Terminated` in the main thread at SIGTERM, or waits for whoever defers it.
-
-    Attributes:
-      is_due: whether SIGTERM has arrived while `deferred`.
-    """
+    """Raises `Terminated` in the main thread at SIGTERM, or waits for whoever defers it."""
 
     def __init__(self) -> None:
-        self.is_due = False
+        self.is_due = False  # whether SIGTERM has arrived while `deferred`
         self._is_deferred = False
 
     def handle_sigterm(self) -> None:

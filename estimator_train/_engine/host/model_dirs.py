@@ -29,9 +29,6 @@ def absolute(model_dir: str | os.PathLike[str]) -> str:
 
 
 def checkpoints_among(names: Iterable[str]) -> list[str]:
-    """Returns the names of the checkpoints whose index files are among `names`, sorted by step.
-
-    Checkpoints of a training end with .ckpt-STEP; others, such as one for a warm start, are ignored.
-    """
+    """Returns the checkpoints of a training, .ckpt-STEP at the end, whose index files are among `names`, by step."""
     found = (re.fullmatch(r"(.+\.ckpt-(\d+))\.index", name) for name in names)
     return [match[1] for match in sorted(filter(None, found), key=lambda match: int(match[2]))]

@@ -27,10 +27,7 @@ def create() -> Iterator[int]:
 
 
 class Ring:
-    """One side of the ring. The worker calls `write`; the parent calls `read` and tells the worker what to `release`.
-
-    `descriptor` is what `create` has yielded.
-    """
+    """One side of the ring: the worker calls `write`; the parent calls `read` and tells what to `release`."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = memoryview(mmap.mmap(descriptor, _SIZE))

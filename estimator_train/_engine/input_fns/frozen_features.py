@@ -70,22 +70,16 @@ def frozen_features(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrozenFeatures:
-    """The arguments of `frozen_features`; implements the protocol `StartsAnywhere`.
-
-    Attributes:
-      directory: the cache directory, or None for memory.
-      first: examples to skip at the beginning, counted over all epochs and input pipelines.
-      The others are the arguments of `frozen_features`.
-    """
+    """The arguments of `frozen_features`; implements the protocol `StartsAnywhere`."""
 
     examples: Callable
-    directory: str | None
+    directory: str | None  # of the cache, or None for memory
     dtype: str
     batch_size: int
     num_epochs: int | None
     shuffle: bool
     seed: int | None
-    first: int = 0
+    first: int = 0  # examples to skip at the beginning, counted over all epochs and input pipelines
 
     def __call__(self) -> NoReturn:
         raise ValueError(

@@ -18,24 +18,17 @@ _FOR_ZEROS = 2**31 - 1
 def number_batches(
     num_examples: int,
     *,
-    batch_size: int,
-    num_epochs: int | None,
+    batch_size: int,  # only the very last batch may be short
+    num_epochs: int | None,  # None repeats forever
     shuffle: bool,
-    seed: int | None,
-    start: int = 0,
-    drop_remainder: bool = False,
+    seed: int | None,  # alone determines the order; None draws one with `draw_seed`
+    start: int = 0,  # examples to skip at the beginning, counted over all epochs
+    drop_remainder: bool = False,  # whether to drop a short last batch; makes the batch size static
 ) -> tf.data.Dataset:
     """Returns a dataset of batches of example numbers, int64 of shape (batch,).
 
     Each batch is computed from its own number alone. Batches before `start` therefore cost nothing, and the workers of
     a tf.data service can share the batches. Batches may span epochs; each epoch has every example once.
-
-    Args:
-      batch_size: examples per batch; only the very last batch may be short.
-      num_epochs: passes over the examples; None repeats forever.
-      seed: int that alone determines the order; None draws one with `draw_seed`.
-      start: examples to skip at the beginning, counted over all epochs.
-      drop_remainder: whether to drop a short last batch; makes the batch size static.
     """
     total = num_examples * (tf.int64.max // max(num_examples, 1) if num_epochs is None else num_epochs)
     if shuffle and seed is None:

@@ -49,25 +49,16 @@ class Adapter(abc.ABC):
 
     `tf_keras.adapter` and `keras3.adapter` implement it, and all other modules use models of either Keras through it.
     A method that is not abstract is the same for both, or right for one of them. Adapters have no state.
-
-    Attributes:
-      keras: the module `tf_keras` or `keras`.
-      name, other_name: what messages call this Keras and the other one.
-      other_package: the package of the other Keras.
-      foreign_callback: the error for a callback of the other Keras, with a place for the callback.
-      weights_file: the name of a file with the weights of a model.
-      preprocessing: the classes of preprocessing layers.
-      steps_read_metrics: whether a step returns the results of metrics, or `run_step` reads them after it.
     """
 
-    keras: ModuleType
-    name: ClassVar[str]
-    other_name: ClassVar[str]
-    other_package: ClassVar[str]
-    foreign_callback: ClassVar[str]
-    weights_file: ClassVar[str]
-    preprocessing: ClassVar[tuple[type, ...]]
-    steps_read_metrics: ClassVar[bool]
+    keras: ModuleType  # `tf_keras` or `keras`
+    name: ClassVar[str]  # what messages call this Keras
+    other_name: ClassVar[str]  # and the other one
+    other_package: ClassVar[str]  # that of the other Keras
+    foreign_callback: ClassVar[str]  # the error for a callback of the other Keras, with a place for the callback
+    weights_file: ClassVar[str]  # the name of a file with the weights of a model
+    preprocessing: ClassVar[tuple[type, ...]]  # the classes of preprocessing layers
+    steps_read_metrics: ClassVar[bool]  # whether a step returns the results of metrics, or `run_step` reads them later
 
     # Copies
 

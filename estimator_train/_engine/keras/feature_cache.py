@@ -44,18 +44,13 @@ class FeatureBatches:
 
     Elements are batches (tuple of frozen outputs, labels, ...), with whatever else the examples' elements contain.
     Follows the protocol `input_fns.protocols.StartsAnywhere`.
-
-    Attributes:
-      frozen: the part of the model that computes the outputs, created in the scope of `strategy`.
-      held: a dict that keeps the computed outputs between calls.
-      rows: the outputs on the devices, where they fit there: elements then have the examples' numbers instead.
     """
 
     features: FrozenFeatures
-    frozen: FrozenPart
+    frozen: FrozenPart  # the part of the model that computes the outputs, created in the scope of `strategy`
     strategy: Strategy
-    held: dict
-    rows: DeviceRows
+    held: dict  # keeps the computed outputs between calls
+    rows: DeviceRows  # the outputs on devices where they fit: elements then have the examples' numbers instead
 
     def starting_at(self, examples: int, seed: int) -> FeatureBatches:
         return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
@@ -95,10 +90,7 @@ class FeatureBatches:
 
 
 def _compiled(frozen: FrozenPart, strategy: Strategy, processes: int, spec: Nest) -> _Compute:
-    """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
-
-    Each replica in this process computes its share of the batch. `spec` describes the features.
-    """
+    """Returns a function from features like `spec` to the frozen outputs; each local replica computes a share."""
     local_replicas = strategy.num_replicas_in_sync // processes
 
     def share(features: Nest) -> Nest:

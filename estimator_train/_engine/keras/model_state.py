@@ -47,11 +47,7 @@ _TRAINED = "trained"  # the variables have been trained since the last checkpoin
 
 
 class ModelState:
-    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program.
-
-    Its attributes are `strategy`, `adapter`, that of the model's Keras, `model`, the copy, `global_step`, an int64
-    variable, and the `checkpoint` that saves the state. `TrainingState` and `EvaluationState` derive from it.
-    """
+    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program."""
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         own_collectives(strategy)
@@ -272,15 +268,12 @@ class EvaluationState(ModelState):
 
 
 class TrainingState(ModelState):
-    """A state that trains.
-
-    `trained_examples` and `input_seed`, int64 variables, are the position of training in its input: the number of
-    examples trained on, and the seed of the order if the input_fn has none. `draws` are those of the model's layers.
-    """
+    """A state that trains."""
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         self.adapter.prepare_training(self.model, self.strategy)
+        # The position in the input: the examples trained on, and the seed of the order if the input_fn has none.
         self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
         self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
         self.draws = self.adapter.draws(self.model, self.trained_examples, self.input_seed)

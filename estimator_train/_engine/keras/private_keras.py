@@ -19,10 +19,7 @@ def compile_arguments(model: Any) -> dict[str, Any]:
 
 
 def mask_of(prediction: tf.Tensor) -> tf.Tensor | None:
-    """Returns the mask that a layer has attached to its output and that losses and metrics read, or None.
-
-    Public properties only work for symbolic tensors.
-    """
+    """Returns the mask that a layer has attached for losses; public properties only work for symbolic tensors."""
     return getattr(prediction, "_keras_mask", None)
 
 

@@ -31,10 +31,7 @@ def v2_behavior() -> bool:
 
 
 def as_wrapper(function: Callable, wrapped: Callable) -> Callable:
-    """Returns `function`, which takes any arguments, with the signature of `wrapped` for Keras.
-
-    Keras looks for a signature with `inspect.getfullargspec`, which does not follow functools.wraps.
-    """
+    """Returns `function` with the signature of `wrapped` for Keras, whose getfullargspec ignores functools.wraps."""
     return tf.__internal__.decorator.make_decorator(wrapped, function)
 
 

@@ -30,29 +30,19 @@ _LONG, _MANY = 1e9, 10**9
 
 
 class StepRunner:
-    """Runs the steps of one run for a FunctionSession; each call runs the next steps and returns their values.
-
-    Attributes:
-      agreement: the `synchronous.Agreement` for training in several processes; None in a single process.
-      returning: a lock that a call takes before it returns, so that another thread can save meanwhile.
-      close: function that deletes the iterator at the end of the run.
-    """
+    """Runs the steps of one run for a FunctionSession; each call runs the next steps and returns their values."""
 
     def __init__(
         self,
         state: Any,
         program: StepProgram,
-        make_dataset: Callable[[], tf.distribute.DistributedDataset],
+        make_dataset: Callable[[], tf.distribute.DistributedDataset],  # starting at the state's position
         config: RunConfig,
-        restored: contextlib.AbstractContextManager[None],
-        last_step: int | None,
+        restored: contextlib.AbstractContextManager[None],  # `ModelState.restored` for the run's checkpoint
+        last_step: int | None,  # the global step at which training ends
         hooks: Hooks = (),
     ) -> None:
-        """Traces the steps of `program` for a `ModelState`, without running them.
-
-        `make_dataset` returns the distributed dataset, starting at the state's position. `restored` is the result of
-        `ModelState.restored` for the run's checkpoint. `last_step` is the global step at which training ends, or None.
-        """
+        """Traces the steps of `program` for a `ModelState`, without running them."""
         self._state = state
         self._program = program
         self._trains = program.trains
@@ -61,7 +51,7 @@ class StepRunner:
         self._last_step = last_step
         self._hooks = hooks
         self._epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)]
-        self.agreement = None
+        self.agreement = None  # for training in several processes
         if self._trains and synchronous.spans_workers(state.strategy):
             self.agreement = synchronous.Agreement(config)
         self._sessions = 0
@@ -70,7 +60,7 @@ class StepRunner:
         self._call_seconds = _SECONDS
         if tf.config.get_visible_devices("GPU"):
             self._call_seconds = _SECONDS_BESIDE_GPU
-        self.returning = threading.Lock()
+        self.returning = threading.Lock()  # a call takes it before it returns, so that another thread can save
         with restored:
             self._trace()
         self.global_step = self._first_step = int(state.global_step.numpy())
@@ -78,7 +68,7 @@ class StepRunner:
 
     def _trace(self) -> None:
         self._iterators = [iter(self._make_dataset())]  # only the current one
-        # Whoever does not close the run leaves that to the garbage collector.
+        # It deletes the iterator. Whoever does not close the run leaves that to the garbage collector.
         self.close = weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators)
         self.close.atexit = False
         self._kind_of_loop = kind_of_loop(self._program, self._iterators[0], self._makes_single_steps())

@@ -24,11 +24,7 @@ Serve: TypeAlias = Callable[[Nest], dict[str, ExportOutput]]  # from a batch of 
 
 
 def write_saved_model(model_root: object, serve: Serve, receiver_fn: ReceiverFn, directory: str, as_text: bool) -> None:
-    """Writes a SavedModel of a Keras model into `directory`.
-
-    `model_root` is the trackable object with all of the model's variables and tables. `receiver_fn` may use v1
-    placeholders.
-    """
+    """Writes a SavedModel with all variables and tables of `model_root`; `receiver_fn` may use v1 placeholders."""
     defs = {}
 
     def build() -> dict:

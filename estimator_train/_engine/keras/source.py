@@ -30,18 +30,12 @@ class ModelSource:
         self,
         adapter: Adapter,
         given: Model,
-        build: Callable[[], Model] | None = None,
+        build: Callable[[], Model] | None = None,  # returned `given`; None clones it
         custom_objects: CustomObjects | None = None,
-        clone_layer: CloneLayer | None = None,
-        seed: int | None = None,
+        clone_layer: CloneLayer | None = None,  # makes a copy's layer of one of `given`; None copies it, on its device
+        seed: int | None = None,  # of initial weights that are not set, of a model made with eager execution off
     ) -> None:
-        """Reads the state of `given`.
-
-        Args:
-          build: the function that returned it; None clones the model.
-          clone_layer: function that makes a copy's layer from a layer of `given`; None copies it, on its device.
-          seed: seed of the initial weights, for a model made with eager execution off whose weights are not set.
-        """
+        """Reads the state of `given`."""
         self.adapter = adapter
         self._custom_objects = custom_objects or {}
         adapter.check(given)

@@ -28,25 +28,16 @@ class StepProgram:
 
     Programs compare equal if their fields do, and a run with an equal program reuses its compiled loop. Create them
     outside of any trace: the loop is traced without AutoGraph, which must be on when a model's step is compiled.
-
-    Attributes:
-      adapter, model: the Keras model, and the adapter for its Keras.
-      preprocess: function that each replica first applies to the features of a batch, or None.
-      mode: the mode of its EstimatorSpec, one of `ModeKeys`.
-      trains: whether its steps change the model.
-      keras_step: the name of the model's step that computes its compiled loss, or None.
-      batches_per_step: batches that a step takes on each replica; `update` ends a step of several batches.
-      keeps_each_step: whether a call gives the values of each of its steps, `step_outputs.EACH_STEP`.
     """
 
-    adapter: Adapter
+    adapter: Adapter  # for the model's Keras
     model: Model
-    preprocess: Callable | None
-    mode: ClassVar[str]
-    trains: ClassVar[bool] = False
-    keras_step: ClassVar[str | None] = None
-    batches_per_step = 1
-    keeps_each_step = False
+    preprocess: Callable | None  # each replica first applies it to the features of a batch
+    mode: ClassVar[str]  # of its EstimatorSpec, one of `ModeKeys`
+    trains: ClassVar[bool] = False  # whether its steps change the model
+    keras_step: ClassVar[str | None] = None  # the name of the model's step that computes its compiled loss
+    batches_per_step = 1  # batches that a step takes on each replica; `update` ends a step of several batches
+    keeps_each_step = False  # whether a call gives the values of each of its steps, `step_outputs.EACH_STEP`
 
     def spec(self, hook_graph: HookGraph, scaffold: Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
@@ -124,26 +115,16 @@ class StepProgram:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class TrainingProgram(StepProgram):
-    """Runs `model.train_step`. Values are aggregated over all replicas, for the last step or since the epoch began.
+    """Runs `model.train_step`. Values are aggregated over all replicas, for the last step or since the epoch began."""
 
-    Attributes:
-      rename: function that maps the logs of the model's step to the names that hooks see.
-      trained_examples: an int64 variable that counts the examples of all replicas, in complete steps.
-      draws: the random numbers of the step's layers and changes.
-      jit_compile: whether XLA compiles the step, even if the model was compiled without.
-      replicas: number of replicas that run the steps, in all processes.
-      has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
-      changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
-    """
-
-    rename: Callable
-    trained_examples: tf.Variable = dataclasses.field(compare=False)
-    draws: StepDraws = dataclasses.field(compare=False)
-    jit_compile: bool = False
-    replicas: int = 1
+    rename: Callable  # maps the logs of the model's step to the names that hooks see
+    trained_examples: tf.Variable = dataclasses.field(compare=False)  # int64: of all replicas, in complete steps
+    draws: StepDraws = dataclasses.field(compare=False)  # the random numbers of the step's layers and changes
+    jit_compile: bool = False  # whether XLA compiles the step, even if the model was compiled without
+    replicas: int = 1  # that run the steps, in all processes
     batches_per_step: int = 1
-    has_epochs: bool = False
-    changes: tuple[Callable, ...] = ()
+    has_epochs: bool = False  # whether the model's metrics accumulate over steps until an `EpochHook` resets them
+    changes: tuple[Callable, ...] = ()  # applied to a batch after `preprocess`; see `protocols.ChangesTraining`
     keeps_each_step: bool = False
 
     mode = ModeKeys.TRAIN
@@ -285,13 +266,10 @@ class TrainingProgram(StepProgram):
 
 @dataclasses.dataclass(unsafe_hash=True)
 class EvaluationProgram(StepProgram):
-    """Runs `model.test_step`. The values cover all examples since `reset`.
-
-    `parts` says which of "features", "labels" and "predictions" metric functions take; each step returns them.
-    """
+    """Runs `model.test_step`. The values cover all examples since `reset`."""
 
     rename: Callable
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # the "features", "labels" and "predictions" that metric functions take from each step
     replicas: int = 1
 
     mode = ModeKeys.EVAL

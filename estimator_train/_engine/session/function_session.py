@@ -28,24 +28,16 @@ v1 = tf.compat.v1
 
 
 class HookGraph:
-    """The v1 graph that hooks see in a run of tf.function steps.
-
-    Attributes:
-      global_step: the graph's global step variable, an int64 scalar.
-      global_step_read: the tensor that TensorFlow's hooks fetch for the global step.
-      step_op: an op that represents one step.
-      values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
-      variables: the `HookVariables`, for hooks that use the model's.
-    """
+    """The v1 graph that hooks see in a run of tf.function steps."""
 
     def __init__(self, specs: dict[str, tf.TypeSpec], model: ModelVariables | None = None) -> None:
         """`specs` has the types of the values by name; `model` is None if hooks do not see the model's variables."""
         self.graph = LazyGraph()
         with self.graph.as_default():
             self.global_step = v1.train.create_global_step()
-            self.global_step_read = global_step_read()
-            self.step_op = tf.no_op(name="train_op")
-            self.values = {
+            self.global_step_read = global_step_read()  # what TensorFlow's hooks fetch for the global step
+            self.step_op = tf.no_op(name="train_op")  # represents one step
+            self.values = {  # by their names in the step: "loss" is the tensor "loss:0"
                 name: v1.placeholder(spec.dtype, spec.shape, name=_scope_name(name)) for name, spec in specs.items()
             }
             for tensor in self.model_values.values():
@@ -55,7 +47,7 @@ class HookGraph:
             self.ready_op = tf.constant([], tf.string)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
-        self.variables = HookVariables(self.graph, model)
+        self.variables = HookVariables(self.graph, model)  # for hooks that use the model's
 
     @property
     def model_values(self) -> dict[str, tf.Tensor]:
@@ -74,16 +66,13 @@ class HookGraph:
 
 @dataclasses.dataclass(eq=False)
 class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
-    """Creates FunctionSessions for a MonitoredSession.
-
-    `is_restored`: whether the steps start from a checkpoint, so that initializers of variables do not count.
-    """
+    """Creates FunctionSessions for a MonitoredSession."""
 
     scaffold: Scaffold
     hook_graph: HookGraph
     steps: Steps
     triggers: Iterable[tf.Operation | tf.Tensor]
-    is_restored: bool = False
+    is_restored: bool = False  # whether the steps start from a checkpoint, and initializers of variables do not count
 
     def create_session(self) -> FunctionSession:
         # Some datasets add functions to the default graph, and the hook graph of a session after an error is final.
@@ -110,25 +99,16 @@ class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
 
 
 class Steps(Protocol):
-    """Compiled steps, which a `FunctionSession` runs.
-
-    Attributes:
-      global_step: the current global step.
-      returning: a lock that keeps the thread in a call from returning.
-    """
+    """Compiled steps, which a `FunctionSession` runs."""
 
     global_step: int
-    returning: threading.Lock
+    returning: threading.Lock  # keeps the thread in a call from returning
 
     def start(self) -> None:
         """Called before the first step of each session."""
 
     def __call__(self) -> dict[str, Any]:
-        """Runs one call of the compiled step and returns a dict of value names to tensors, variables or numpy values.
-
-        Raises:
-          tf.errors.OutOfRangeError: At the end of the data.
-        """
+        """Runs a call and returns its values by name; raises tf.errors.OutOfRangeError at the end of the data."""
 
     def batches_if_idle(self) -> int | None:
         """Returns the number of batches read if another thread is in a call and waits for input, or else None."""
@@ -146,13 +126,9 @@ class FunctionSession:
 
     As in a v1 graph, a global step fetched together with the step is the one before the update, one less than the
     variable; hooks that need the new value fetch it on its own.
-
-    Attributes:
-      graph: the hook graph's `tf.Graph`.
-      is_interrupted: whether a hook stops the training for a later one to resume.
     """
 
-    is_interrupted = False
+    is_interrupted = False  # whether a hook stops the training for a later one to resume
     sess_str = ""  # the target of a session in this process
 
     def __init__(

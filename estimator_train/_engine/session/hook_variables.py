@@ -22,10 +22,7 @@ class ModelVariables(Protocol):
     """The variables of the model whose steps a `FunctionSession` runs."""
 
     def variable_specs(self) -> dict[str, tuple[tf.TensorSpec, bool]]:
-        """Returns a dict of the variables' names to (type, whether the model trains the variable).
-
-        Raises ValueError if hooks cannot use the variables.
-        """
+        """Returns {name: (type, whether the model trains it)}; raises ValueError if hooks cannot use the variables."""
 
     def variable_values(self, names: Iterable[str]) -> list[np.ndarray]:
         """Returns the values of the variables called `names`."""

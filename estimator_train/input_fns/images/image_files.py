@@ -199,15 +199,9 @@ class ImageFiles:
     """The input_fn that `image_files` and `labelled_images` return, with their arguments.
 
     Implements the protocols `PreprocessesOnDevice`, `StartsAnywhere` and `HasFingerprint` of `protocols`.
-
-    Attributes:
-      paths: the paths of the files, in order, as an array of bytes.
-      skipped: paths of the files skipped so far.
-      first: images to skip at the beginning, counted over all epochs and input pipelines.
-      caches: the decoded images of each input pipeline, filled by its first call.
     """
 
-    paths: np.ndarray = dataclasses.field(repr=False)
+    paths: np.ndarray = dataclasses.field(repr=False)  # of bytes, in order
     labels: np.ndarray = dataclasses.field(repr=False)
     num_classes: int | None
     image_size: tuple[int, int]
@@ -224,9 +218,9 @@ class ImageFiles:
     service: str | None = None
     resize: str = "squash"
     orient: bool = True
-    skipped: list[str] = dataclasses.field(default_factory=list)
-    first: int = 0
-    caches: dict = dataclasses.field(default_factory=dict, repr=False)
+    skipped: list[str] = dataclasses.field(default_factory=list)  # the paths of the files skipped so far
+    first: int = 0  # images to skip at the beginning, counted over all epochs and input pipelines
+    caches: dict = dataclasses.field(default_factory=dict, repr=False)  # by input pipeline, filled by its first call
 
     preprocess = staticmethod(to_rgb_on_device)
 

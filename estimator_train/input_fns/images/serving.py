@@ -37,27 +37,20 @@ def decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
 
 
 class _Header:
-    """Reads the size and the layout of the pixels from the first bytes of a WebP, BMP or GIF.
-
-    Attributes:
-      size: (height, width), int64; larger than `MAX_PIXELS` if the image cannot be decoded.
-      has_palette: whether the image is a BMP with a palette, of `bits` per pixel.
-      rows_from_top: whether the first row of a BMP is the upper one.
-      palette_at, pixels_at: where the palette and the pixels of a BMP begin.
-    """
+    """Reads the size and the layout of the pixels from the first bytes of a WebP, BMP or GIF."""
 
     def __init__(self, encoded: tf.Tensor) -> None:
         self._head = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=40), tf.int64)  # padded with zeros
         is_bmp = self._starts(b"BM")
-        self.bits = self._number(28, 2)
+        self.bits = self._number(28, 2)  # per pixel of a BMP
         self.has_palette = is_bmp & tf.reduce_any(tf.equal(self.bits, (1, 4, 8)))
         self.pixels_at, length, signed_height = self._number(10, 4), self._number(14, 4), self._number(22, 4)
         self.palette_at = _BMP_HEADER + length
-        self.rows_from_top = signed_height >= 2**31
+        self.rows_from_top = signed_height >= 2**31  # whether the first row of a BMP is the upper one
         has_colors = tf.reduce_any(tf.equal(self.bits, (24, 32)))
         is_plain = is_bmp & (length >= 40) & (self._number(30, 4) < 1) & (self.has_palette | has_colors)
         height = tf.abs(tf.cast(tf.cast(signed_height, tf.int32), tf.int64))
-        self.size = tf.constant(NO_SIZE)
+        self.size = tf.constant(NO_SIZE)  # (height, width), above `MAX_PIXELS` if the image cannot be decoded
         for is_format, size in (
             (is_plain, (height, self._number(18, 4))),
             (self._starts(b"GIF8"), (self._number(8, 2), self._number(6, 2))),

@@ -36,10 +36,7 @@ def seed_states(layer: keras.layers.Layer) -> list[keras.Variable]:
 
 
 def compute_output_spec(function: Callable, *arguments: Nest) -> Nest:
-    """Calls a function of a Keras 3 model on KerasTensors; it may create variables, but changes none.
-
-    The public method of layers hides the function's errors behind its own message.
-    """
+    """Calls a function on KerasTensors; creates variables, but changes none. Layers' public method hides errors."""
     from keras.src import backend
 
     return backend.compute_output_spec(function, *arguments)
