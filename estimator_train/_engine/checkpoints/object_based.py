@@ -88,10 +88,7 @@ def wait_for(saver: Any) -> None:
 
 @contextlib.contextmanager
 def root_logger_left_alone() -> Iterator[None]:
-    """Keeps absl from adding a handler to the root logger while TensorFlow saves, as its logging then would.
-
-    Otherwise every line of TensorFlow's own logger, which has a handler, would be printed twice from then on.
-    """
+    """Keeps absl from adding a handler to the root logger in a save, which would print TensorFlow's lines twice."""
     nothing = logging.NullHandler()
     logging.root.addHandler(nothing)
     try:
@@ -180,10 +177,7 @@ def keeps_averages(optimizer: Any) -> bool:
 
 
 def take_averages(parts: SavedParts, path: str) -> None:
-    """Replaces the weights by their moving averages, as far as the checkpoint at prefix `path` has them.
-
-    Raises CheckpointError if it does not tell which weights the averages belong to.
-    """
+    """Replaces the weights by the moving averages that a checkpoint has; CheckpointError if it does not tell whose."""
     if not tf215.is_tf215(path):
         reader, weights = reader_of(path), _weights_by_key(parts)
         for key, average in slots.averages(path, list(_trained_by_key(parts))).items():

@@ -21,10 +21,7 @@ def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) ->
 
 
 def forget_values_to_come(model: Any) -> None:
-    """Drops the values that earlier restores hold for variables that `model` has not created yet.
-
-    A new restore replaces them, and with each value TensorFlow would keep all it knows of the old checkpoint.
-    """
+    """Drops what restores hold for variables to come; TensorFlow would keep all it knows of their checkpoints."""
     for part in tf.train.TrackableView(model).descendants():
         part._deferred_dependencies.clear()
 

@@ -29,10 +29,7 @@ class SaverHook(CheckpointSaverHook):
 
 
 class DiscardingSaverHook(SaverHook):
-    """Saves together with the chief, as every worker of a MultiWorkerMirroredStrategy must, and discards the result.
-
-    It saves to memory, so a killed worker leaves no files behind.
-    """
+    """Saves with the chief, as all synchronous workers must, but to memory: a killed worker leaves no files behind."""
 
     def __init__(self, timer: tf.compat.v1.train.SecondOrStepTimer, scaffold: Scaffold) -> None:
         self._directory = f"ram://estimator_train-{uuid.uuid4()}"

@@ -119,10 +119,7 @@ def _delay_worker(config: RunConfig) -> None:
 
 
 class _StopWithChief(SessionRunHook):
-    """Stops a worker soon after the chief has ended, because later steps would not be saved.
-
-    It says so if the chief has not trained up to `max_steps`, but until its data ended, or a hook stopped it.
-    """
+    """Stops a worker soon after the chief, because later steps would not be saved; warns of it before `max_steps`."""
 
     def __init__(self, markers: CompletionMarkers) -> None:
         self._markers = markers

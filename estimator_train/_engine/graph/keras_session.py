@@ -47,10 +47,7 @@ class KerasSession:
         return results
 
     def initial_values(self) -> dict[tf.Tensor, np.ndarray]:
-        """Returns a dict of the tensors that initialize variables to the values that they were given, to be fed.
-
-        A variable that has been given another initializer since, as by `init_from_checkpoint`, keeps that.
-        """
+        """Returns the values given to variables, by the tensors to feed, unless another initializer has come since."""
         loads = private_tf_keras.loads_not_run(self.graph)
         if loads:
             self.run(loads)

@@ -28,18 +28,12 @@ def reduces_by_collectives(strategy: tf.distribute.Strategy) -> bool:
 
 
 def set_loss_reduction(reduction: str) -> None:
-    """Says how the loss of the default graph was reduced, a `tf.compat.v1.losses.Reduction`.
-
-    `tf.compat.v1.distribute.get_loss_reduction()` otherwise only knows losses of tf.compat.v1.losses.
-    """
+    """Sets the Reduction of the default graph's loss; get_loss_reduction() only knows those of tf.compat.v1.losses."""
     v1.get_default_graph()._last_loss_reduction = reduction
 
 
 def averaging_losses(strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager[None]:
-    """Returns a context manager in which v1 optimizers average the replicas' losses, as tf.estimator requested.
-
-    Inside it, `tf.compat.v1.distribute.get_loss_reduction()` is MEAN.
-    """
+    """A context manager in which v1 optimizers average the replicas' losses, and get_loss_reduction() is MEAN."""
     return strategy._scale_loss_for_estimator_enabled()
 
 

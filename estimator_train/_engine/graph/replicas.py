@@ -35,10 +35,7 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
 
 
 def keep_whole_variables() -> None:
-    """Removes the per-replica parts of mirrored variables, which Keras optimizers add, from the global variables.
-
-    Otherwise each part would be saved separately, and initialized differently from the mirrored variable.
-    """
+    """Removes the parts of mirrored variables from the global ones, or they would be saved and initialized again."""
     variables = v1.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
     wholes = [variable for variable in variables if isinstance(variable, tf.distribute.DistributedValues)]
     parts = {id(part) for whole in wholes for part in whole.values}

@@ -111,10 +111,7 @@ def read_tf_config() -> dict:
 
 
 def this_task() -> ClusterTask:
-    """Returns this process' task in the training of a Keras model, which is synchronous if several tasks train.
-
-    Raises ValueError if TF_CONFIG is wrong, or its cluster has parameter servers.
-    """
+    """Returns this process' task for a Keras model; ValueError if TF_CONFIG is wrong, or has parameter servers."""
     try:
         tf_config = read_tf_config()
         if TaskType.PS in (tf_config.get("cluster") or {}):

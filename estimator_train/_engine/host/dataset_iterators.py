@@ -21,10 +21,7 @@ _SECONDS = 0.1  # deletion takes a hundredth of it, apart from that sleep and cl
 
 
 def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Yields the elements of `dataset`, like its own iterator.
-
-    If the dataset raises an error, the error's traceback holds the iterator, which is deleted with it.
-    """
+    """Yields the elements of `dataset` and deletes its iterator, unless the traceback of an error still holds it."""
     iterators = [iter(dataset)]
     try:
         yield from iterators[0]

@@ -40,10 +40,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def why_not_utf_8(path: str | os.PathLike[str]) -> str | None:
-    """Returns why TensorFlow cannot use the name, with the remedy, as the end of a sentence; None if it can.
-
-    Python reads bytes of a name that are not of the locale's encoding as surrogates.
-    """
+    """Returns why TensorFlow cannot use a name with surrogates, as the end of a sentence; None if it can."""
     if not any("\ud800" <= sign <= "\udfff" for sign in os.fspath(path)):
         return None
     encoding = sys.getfilesystemencoding()
@@ -79,10 +76,7 @@ def file_finder() -> Callable[[str], bool]:
 # instead of OSError, and does not load tensorflow-io for the schemes that TensorFlow itself lacks, such as s3://.
 @dataclasses.dataclass(frozen=True, order=True)
 class RemotePath:
-    """The part of pathlib's interface that this package uses, on a file system of `tf.io.gfile`.
-
-    Methods raise OSError like those of pathlib, and ValueError if TensorFlow does not have the file system.
-    """
+    """The part of pathlib that this package uses, with its errors, on `tf.io.gfile`; ValueError if that lacks it."""
 
     path: str
 

@@ -34,13 +34,10 @@ class Ring:
         self._begin, self._free, self._released = 0, _SIZE, threading.Condition()
 
     def write(self, buffers: Sequence[memoryview]) -> tuple[int, list[slice]] | None:
-        """Copies `buffers` into the ring as soon as there is room; returns the number of bytes taken and the places.
-
-        Returns None for more than half the ring, for which there may never be room in one piece.
-        """
+        """Copies `buffers` into the ring as soon as there is room; returns (the bytes taken, the places), or None."""
         sizes = [-(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT for buffer in buffers]
         size = sum(sizes)
-        if size > _SIZE // 2:
+        if size > _SIZE // 2:  # there may never be room in one piece
             return None
         taken, begin = size, self._begin
         if begin + size > _SIZE:  # an item lies in one piece, so it wraps around

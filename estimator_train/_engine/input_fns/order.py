@@ -62,10 +62,7 @@ def _shuffled_numbers(numbers: tf.Tensor, epochs: tf.Tensor, num_examples: int, 
 def shuffled(
     dataset: tf.data.Dataset, buffer_size: int, seeds: tuple[int | tf.Tensor, int | tf.Tensor]
 ) -> tf.data.Dataset:
-    """Shuffles a tf.data.Dataset in an order determined by `seeds` alone, a pair of ints or int64 tensors.
-
-    Uses the raw op because Dataset.shuffle mixes its seed with the global one, and takes no tensor if that is 0.
-    """
+    """Shuffles by `seeds` alone; Dataset.shuffle mixes in the global seed, and takes no tensor where that is 0."""
     spec = dataset.element_spec
     flat = tf.nest.flatten(spec)
     first, second = (tf.cast(seed, tf.int64) for seed in seeds)
@@ -98,10 +95,7 @@ def share_of_pipeline(examples: int, input_context: tf.distribute.InputContext) 
 
 @unconverted
 def without_first(batches: tf.data.Dataset, examples: int) -> tf.data.Dataset:
-    """Drops the first `examples` examples of the dataset `batches`, after reading them.
-
-    Batches of a static size are not split, so part of the last dropped batch may be repeated.
-    """
+    """Drops the first `examples` after reading them; batches of a static size stay whole, so some may be repeated."""
     if examples == 0:
         return batches
     specs = [part for part in tf.nest.flatten(batches.element_spec) if hasattr(part, "shape")]  # None has no shape

@@ -13,7 +13,6 @@ class Hyperparameters:
     """The hyperparameters of a model's optimizer that are variables, such as its learning rate.
 
     They are saved separately from the model, so that a model that loads the weights keeps its compiled learning rate.
-    `saved` is a dict of names to additional values for a `tf.train.Checkpoint` of the model's training.
     """
 
     def __init__(self, variables: dict[str, tf.Variable]) -> None:
@@ -23,7 +22,7 @@ class Hyperparameters:
         self._compiled_before = {
             name: tf.Variable(value, trainable=False, name=f"compiled_{name}") for name, value in self._compiled.items()
         }
-        self.saved = {}
+        self.saved = {}  # more values for the checkpoints of a training, by name
         if variables:
             self.saved = {
                 "estimator_hyperparameters": self._current,

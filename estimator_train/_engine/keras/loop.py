@@ -28,10 +28,7 @@ StepsDone: TypeAlias = tuple[tf.Tensor, "_Totals"]  # their number, and the tota
 
 
 class Loop:
-    """Runs the steps of a `StepProgram` over the replicas of a strategy, compiled for the dataset of an iterator.
-
-    The program's model was created in the scope of `strategy`. `global_step`, an int64 variable or None, counts steps.
-    """
+    """Runs a `StepProgram` on the replicas of `strategy`, compiled for an iterator; `global_step` counts its steps."""
 
     _counts_on_host = False  # whether a call counts and decides on the host, wherever the model is
 
@@ -271,10 +268,7 @@ class SingleSteps(Loop):
 
 
 class DevicesLoop(Loop):
-    """A `Loop` over devices onto which the iterator reads batches ahead: several in this process, or a GPU.
-
-    It counts on the host, which would otherwise wait for a GPU at each decision.
-    """
+    """A `Loop` over devices onto which batches are read ahead. It counts on the host, which else waits for the GPU."""
 
     _counts_on_host = True
 

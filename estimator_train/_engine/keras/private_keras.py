@@ -8,10 +8,7 @@ import tensorflow as tf
 
 
 def compile_arguments(model: Any) -> dict[str, Any]:
-    """Returns a dict of a model's `compile()` arguments, without the optimizer for a model made in a v1 graph.
-
-    `get_compile_config()` serializes them, which fails for lambdas and unregistered functions.
-    """
+    """Returns the `compile()` arguments, in v1 graphs without the optimizer; get_compile_config() fails for lambdas."""
     if hasattr(model, "_compile_weighted_metrics"):
         metrics = {"metrics": model._compile_metrics, "weighted_metrics": model._compile_weighted_metrics}
         return metrics | {"loss": model.loss, "loss_weights": model.loss_weights}

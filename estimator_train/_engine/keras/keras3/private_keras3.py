@@ -63,10 +63,7 @@ def learning_rate_or_schedule(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 def deserialized_lambdas() -> contextlib.AbstractContextManager[None]:
-    """Returns a context manager in which Keras 3 deserializes lambdas, for copies of the user's own model.
-
-    `keras.config.enable_unsafe_deserialization` would affect the whole process.
-    """
+    """Returns a context manager in which Keras 3 loads lambdas; its public function would affect the whole process."""
     from keras.src.saving.serialization_lib import SafeModeScope
 
     return SafeModeScope(False)

@@ -62,10 +62,7 @@ def _as_named_by_v1(metric: Any) -> Any:
 
 
 def without_graph(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
-    """Removes references to a graph from `optimizer`, a copy of a tf.compat.v1 optimizer that was used in the graph.
-
-    Raises ValueError if one of its settings is a tensor of the graph.
-    """
+    """Removes the graph's tensors from a copied v1 optimizer; ValueError if one of its settings is such a tensor."""
     for name, value in vars(optimizer).items():
         if not hasattr(value, "graph"):
             continue

@@ -197,10 +197,7 @@ class _Training(keras.layers.Layer):
 
 
 def _adds_losses(layer: keras.layers.Layer) -> bool:
-    """Returns whether the layer's last call has added to the loss.
-
-    Each access recomputes weight penalties, but returns the same tensor for a loss that a call has added.
-    """
+    """Returns whether the last call added to the loss: unlike a penalty, an added loss is the same tensor each time."""
     losses, again = layer.losses, layer.losses
     return any(loss is other for loss in losses for other in again)
 

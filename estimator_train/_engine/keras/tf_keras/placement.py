@@ -101,10 +101,7 @@ def _class_on(layer_class: Any, device: str) -> Any:
 
 
 def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict[str, Nest]) -> Nest:
-    """Calls `function(*args, **kwargs)` such that its gradients are computed on `device`.
-
-    By default, tf.GradientTape in a tf.function computes them on the first device, with a copy of all activations.
-    """
+    """Calls `function` with gradients on `device`; by default they are on the first one, with a copy of activations."""
     inputs = tf.nest.flatten((args, kwargs), expand_composites=True)
     # A tensor that a layer takes twice, as in self-attention, has one gradient.
     differentiable = {id(each): each for each in inputs if tf.is_tensor(each) and each.dtype.is_floating}

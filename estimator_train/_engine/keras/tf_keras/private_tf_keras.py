@@ -13,10 +13,7 @@ from estimator_train._engine.types import Nest, Strategy
 
 
 def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
-    """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
-
-    New optimizers have a variable for the learning rate, legacy ones for every number; schedules have none.
-    """
+    """Returns the hyperparameters that are variables: a new optimizer's learning rate, all numbers of a legacy one."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         optimizer.learning_rate  # noqa: B018, creates them
@@ -29,10 +26,7 @@ def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Varia
 
 
 def save_all_parts(optimizer: keras.optimizers.Optimizer) -> None:
-    """Makes checkpoints contain all that a new tf_keras optimizer tracks, such as a loss scale or Nadam's product.
-
-    Keras lists an optimizer's parts once, which the restore of a copy does before the rest is there.
-    """
+    """Lets checkpoints have all parts of a new optimizer; Keras lists them once, which a restore does too early."""
     # This dict grows. Keras' own differs only for the shards of parameter servers, which train no Keras models.
     vars(optimizer)["_coalesced_children"] = optimizer._unconditional_dependency_names
 
@@ -120,10 +114,7 @@ def is_initialized_by_keras(variable: tf.Variable) -> bool:
 
 
 def last_metric_results(metrics: Iterable[keras.metrics.Metric]) -> list[Nest]:
-    """Returns a list of the last results of those Keras metrics whose `result()` has been called.
-
-    Inside a replica, these are the results over all replicas, which the tensors themselves do not show.
-    """
+    """Returns metrics' last results, in a replica those over all replicas, which the tensors do not show."""
     return [metric._call_result for metric in metrics if hasattr(metric, "_call_result")]
 
 
