@@ -97,26 +97,17 @@ class EstimatorSpec(
         if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT, None):
             raise ValueError(f"mode must be one of ModeKeys, given: {mode!r}")
         predictions = _checked_predictions(predictions, mode)
-        hooks = [
+        chief, training, evaluation, prediction = (
             check_hooks(given, "All hooks must be SessionRunHook instances")
             for given in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
-        ]
+        )
         if not isinstance(scaffold, v1.train.Scaffold | None):
             raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold!r}")
-        spec = super().__new__(
-            cls,
-            mode,
-            predictions,
-            _checked_loss(loss, mode),
-            _checked_train_op(train_op, mode),
-            _checked_metrics(eval_metric_ops),
-            _checked_export_outputs(export_outputs, predictions, mode),
-            hooks[0],
-            hooks[1],
-            scaffold or v1.train.Scaffold(),
-            hooks[2],
-            hooks[3],
-        )
+        loss, train_op = _checked_loss(loss, mode), _checked_train_op(train_op, mode)
+        metrics, outputs = _checked_metrics(eval_metric_ops), _checked_export_outputs(export_outputs, predictions, mode)
+        tensors = mode, predictions, loss, train_op, metrics, outputs
+        scaffold = scaffold or v1.train.Scaffold()
+        spec = super().__new__(cls, *tensors, chief, training, scaffold, evaluation, prediction)
         _check_graph(spec)
         return spec
 
@@ -155,7 +146,6 @@ class Start(NamedTuple):
     checkpoint: str | None
 
     def strategy(self, mode: str) -> tf.distribute.Strategy | None:
-        """Returns the strategy of a run in `mode`, or None."""
         return {ModeKeys.TRAIN: self.config.train_distribute, ModeKeys.EVAL: self.config.eval_distribute}.get(mode)
 
 

@@ -23,6 +23,8 @@ _Keys = dict[str, str | None]  # by name; None for a name that several variables
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
+_children = tf.train.TrackableView.children  # the trackable parts of an object, by name
+
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
@@ -106,10 +108,6 @@ def _with_parts(parts: dict[str, Any]) -> tf.Module:
     for name, part in parts.items():
         setattr(stand_in, name, part)
     return stand_in
-
-
-def _children(part: Any) -> dict[str, Any]:
-    return tf.train.TrackableView.children(part)
 
 
 def variable_names(reader: CheckpointReader) -> dict[str, str]:

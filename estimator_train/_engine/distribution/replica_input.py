@@ -17,6 +17,7 @@ from estimator_train._engine.types import InputFn, Nest, Strategy
 log = tf.get_logger()
 
 DatasetFn: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+Preprocess: TypeAlias = Callable[[Nest], Nest] | None
 
 
 def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
@@ -98,7 +99,7 @@ def _auto_sharded(dataset: tf.data.Dataset, context: tf.distribute.InputContext)
 
 
 def distribute(
-    strategy: Strategy, dataset_fn: DatasetFn, preprocess: Callable[[Nest], Nest] | None = None
+    strategy: Strategy, dataset_fn: DatasetFn, preprocess: Preprocess = None
 ) -> tf.distribute.DistributedDataset:
     """Distributes the dataset of `dataset_fn(input_context)` over the replicas of `strategy`, a batch each per step.
 
@@ -156,9 +157,7 @@ def _drop_incomplete(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset
 
 
 @unconverted
-def _share_out(
-    dataset: tf.data.Dataset, replicas: int, preprocess: Callable[[Nest], Nest] | None = None
-) -> tf.data.Dataset:
+def _share_out(dataset: tf.data.Dataset, replicas: int, preprocess: Preprocess = None) -> tf.data.Dataset:
     """Splits the last batches of `dataset` to make the number of batches a multiple of `replicas`.
 
     Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
@@ -185,9 +184,7 @@ def _share_out(
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)
 
 
-def _share_out_with_none(
-    dataset: tf.data.Dataset, replicas: int, preprocess: Callable[[Nest], Nest] | None
-) -> tf.data.Dataset:
+def _share_out_with_none(dataset: tf.data.Dataset, replicas: int, preprocess: Preprocess) -> tf.data.Dataset:
     """Like `_share_out`, for batches in which some parts are None, in whose places there are tensors meanwhile."""
     spec = dataset.element_spec
     of_features = spec[0] if isinstance(spec, tuple) else spec

@@ -28,14 +28,12 @@ class KerasSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether Keras has used it."""
         return self._session is not None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._opened(), name)
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None, *options: Any) -> Any:
-        """Like `tf.compat.v1.Session.run`."""
         results = self._opened().run(fetches, feed_dict, *options)
         fetched = [self.graph.as_graph_element(fetch) for fetch in tf.nest.flatten(fetches, expand_composites=True)]
         ran = ancestors(getattr(fetch, "op", fetch) for fetch in fetched)

@@ -109,7 +109,8 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
         v1.train.warm_start(_checkpoint(warm_start_from.ckpt_to_initialize_from), *warm_start_from[1:])
         return
     path = _checkpoint(warm_start_from)
-    saved = _names_in(path)
+    reader = tf.train.load_checkpoint(path)
+    saved = {*reader.get_variable_to_shape_map(), *variable_names(reader).values()}  # the names that warm_start finds
     trained = {id(variable) for variable in v1.trainable_variables()}
     state = set(map(id, layer_variables)) | _moved_by_updates()
     chosen = [
@@ -120,12 +121,6 @@ def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> Non
     taken = sorted(variable.op.name for variable in chosen if id(variable) not in trained)
     log.info("Warm-starting all trainable variables, and these that are not trained: %s", ", ".join(taken) or "none")
     v1.train.warm_start(path, vars_to_warm_start=chosen, var_name_to_prev_var_name=old_names(saved))
-
-
-def _names_in(path: str) -> set[str]:
-    """Returns the names by which `v1.train.warm_start` finds variables in a checkpoint: keys, and names of objects."""
-    reader = tf.train.load_checkpoint(path)
-    return {*reader.get_variable_to_shape_map(), *variable_names(reader).values()}
 
 
 def _moved_by_updates() -> set[int]:

@@ -65,18 +65,14 @@ def _hiding_traceback_of_event_writer() -> Iterator[None]:
 
 
 def _full_disk(directory: Path) -> FullDiskError:
-    error = FullDiskError(_line(directory))
-    error.errno = errno.ENOSPC
-    return error
-
-
-def _line(directory: Path) -> str:
     if directory.name.endswith("_temp"):  # the directory of an unfinished checkpoint
         directory = directory.parent
     there = next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
     usage = shutil.disk_usage(there)
     free, total = (f"{count / 1e6:,.1f} MB" for count in (usage.free, usage.total))
-    return (
+    error = FullDiskError(
         f"the disk of {there} is full, a file did not fit: {free} of {total} are free without it; free some space, or "
         "use a directory on another disk"
     )
+    error.errno = errno.ENOSPC
+    return error

@@ -85,8 +85,8 @@ def _received(
             end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
             raise RuntimeError(f"a worker process of the generator {end}") from None
         if isinstance(item, _End):
-            return
-        if isinstance(item, _Raised):
+            if item.error is None:
+                return
             raise item.error from _InWorker(item.traceback)
         yield item
         if taken:
@@ -96,13 +96,11 @@ def _received(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Raised:
-    error: Exception
-    traceback: str
-
-
 class _End:
-    """The last item that a worker sends, once its function has ended."""
+    """The last item that a worker sends, once its function has ended or raised an error."""
+
+    error: Exception | None = None
+    traceback: str = ""
 
 
 class _InWorker(Exception):
@@ -154,7 +152,7 @@ def _yielded(file: BinaryIO, ring: shared_ring.Ring) -> Iterator[Any]:
         yield from function()
         yield _End()
     except Exception as error:
-        yield _Raised(_sendable(error), traceback.format_exc())
+        yield _End(_sendable(error), traceback.format_exc())
 
 
 def _follow_parent(ring: shared_ring.Ring) -> None:

@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def logging_only(is_shown: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
-    """Drops the records of TensorFlow's log in the block for which `is_shown` returns False.
-
-    ::
-
-        with logging_only(lambda record: record.levelno > logging.INFO):
-            estimator.train(input_fn, steps=1)
-    """
+    """Drops the records of TensorFlow's log in the block for which `is_shown` returns False."""
     logger = logging.getLogger("tensorflow")
     logger.addFilter(is_shown)
     try:

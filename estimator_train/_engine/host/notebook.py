@@ -84,15 +84,13 @@ def without_progress_lines(hooks: Iterable[Any]) -> Iterator[None]:
 def _shorten_interrupts() -> None:
     from IPython import get_ipython
 
-    def show(
-        shell: Any, kind: type, error: BaseException, traceback: TracebackType, tb_offset: int | None = None
-    ) -> None:
-        frame: TracebackType | None = traceback
+    def show(shell: Any, kind: type, error: BaseException, tb: TracebackType, tb_offset: int | None = None) -> None:
+        frame: TracebackType | None = tb
         while frame and frame.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "estimator_train":
             frame = frame.tb_next
         if frame:
             frame.tb_next = error.__context__ = None
-        shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+        shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
 
     shell = get_ipython()
     if shell and not shell.custom_exceptions:  # the user's own handler stays

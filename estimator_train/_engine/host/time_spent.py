@@ -50,5 +50,4 @@ def seconds() -> dict[str, float]:
 
 
 def total() -> float:
-    """Returns the seconds of all kinds in this thread so far."""
     return sum(_thread.seconds.values())

@@ -28,6 +28,8 @@ from estimator_train._engine.remedies import UserError
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO)
 
+_LOCK, _HOLDER = "training.lock", "training.json"
+
 _HELD = set()  # of (directory, thread)
 
 log = tf.get_logger()
@@ -51,7 +53,7 @@ def training_lock(model_dir: str) -> Iterator[None]:
         yield
         return
     _HELD.add(key)
-    holder = _holder_file(key[0])  # absolute, because the training may change its directory
+    holder = Path(key[0], _HOLDER)  # absolute, because the training may change its directory
     try:
         _warn_of_other_host(model_dir, _read(holder))
         started = datetime.datetime.now(datetime.timezone.utc).isoformat(" ", timespec="seconds")
@@ -66,13 +68,13 @@ def training_lock(model_dir: str) -> Iterator[None]:
 
 def _acquire(model_dir: str) -> filelock.BaseFileLock | None:
     """Returns the acquired lock, or None if the directory is read-only or the file system has no locks."""
-    path = _lock_file(model_dir)
+    path = Path(model_dir, _LOCK)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(path, timeout=0)
         lock.acquire()
     except filelock.Timeout as error:
-        raise ModelDirInUseError(_refusal(model_dir, _read(_holder_file(model_dir)))) from error
+        raise ModelDirInUseError(_refusal(model_dir, _read(Path(model_dir, _HOLDER)))) from error
     except (OSError, NotImplementedError) as error:
         number = getattr(error, "errno", errno.ENOSYS)
         if number in _WITHOUT_LOCKS:
@@ -86,7 +88,7 @@ def _acquire(model_dir: str) -> filelock.BaseFileLock | None:
 def _refusal(model_dir: str, holder: dict[str, Any]) -> str:
     mend = "wait for it, stop it, or use another model_dir"
     if holder.get("host", socket.gethostname()) != socket.gethostname():
-        mend += f"; if that host is gone, delete {_lock_file(model_dir)}"
+        mend += f"; if that host is gone, delete {Path(model_dir, _LOCK)}"
     return f"{model_dir} is in use by a training, {_text(holder)}: {mend}"
 
 
@@ -116,11 +118,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return holder if isinstance(holder, dict) and holder.keys() == {"host", "process", "since"} else {}
-
-
-def _lock_file(model_dir: str) -> Path:
-    return Path(model_dir, "training.lock")
-
-
-def _holder_file(model_dir: str) -> Path:
-    return Path(model_dir, "training.json")

@@ -62,7 +62,6 @@ def with_own_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def is_gpu(device: str) -> bool:
-    """Returns whether a device of this name is a GPU."""
     return "GPU" in device
 
 

@@ -50,7 +50,6 @@ class DeviceRows:
         return True
 
     def free(self) -> None:
-        """Drops the copies."""
         if self._arrays:
             self._arrays, self._copies = [], []
             self._when_changed()

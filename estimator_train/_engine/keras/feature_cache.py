@@ -74,13 +74,10 @@ class FeatureBatches:
             count = len(columns) - len(tf.nest.flatten(rest))
             self.held[frozen_id] = columns[:count], columns[count:]
         outputs, others = self.held[frozen_id]
-        outputs, kept = self._outputs_or_numbers(outputs)
-        return self.features.batches([*outputs, *others], (kept, *rest), input_context)
-
-    def _outputs_or_numbers(self, outputs: list[np.ndarray]) -> tuple[list[np.ndarray], Nest]:
+        kept: Nest = tuple(range(len(outputs)))
         if self.rows.hold(outputs, self.frozen.weights[0]):
-            return [np.arange(len(outputs[0]))], 0
-        return outputs, tuple(range(len(outputs)))
+            outputs, kept = [np.arange(len(outputs[0]))], 0
+        return self.features.batches([*outputs, *others], (kept, *rest), input_context)
 
     def _id(self, input_context: tf.distribute.InputContext) -> str:
         """Returns a hex digest of what the outputs depend on, apart from the examples."""
@@ -252,16 +249,13 @@ def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, com
     """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
     start, filling = time.monotonic(), _Filling(store, features, compute, dataset.cardinality().numpy())
     try:
-        for batch in iterate(dataset):
-            if not filling.add(batch):
-                return False
+        if not all(map(filling.add, iterate(dataset))) or filling.seen < filling.kept:
+            return False
     except BaseException:
         store.commit()
         raise
     finally:
         filling.close()
-    if filling.seen < filling.kept:
-        return False
     if not filling.seen:
         raise ValueError("The examples' input_fn returned no data for frozen_features.")
     store.is_complete = True

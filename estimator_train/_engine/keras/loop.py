@@ -78,7 +78,6 @@ class Loop:
         return _specs(run.structured_outputs), call
 
     def reset(self) -> None:
-        """Resets accumulated state, such as metrics."""
         self._program.reset()
         self._read.assign(self._done)  # they differ after an error
 
@@ -274,8 +273,6 @@ class DevicesLoop(Loop):
 
 
 class _Totals(NamedTuple):
-    """Scalars that a call adds up."""
-
     examples: tf.Tensor  # int64
     seconds: tf.Tensor  # float64, of waiting for batches
     now: tf.Tensor  # float64, when the last step ended
@@ -299,7 +296,6 @@ class PredictionLoop:
         self.variables = ()
 
     def reset(self) -> None:
-        """Resets accumulated state."""
         self._program.reset()
 
     def trace(self, iterator: BatchIterator) -> tuple[dict[str, tf.TypeSpec], Callable]:

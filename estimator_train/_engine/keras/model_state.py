@@ -117,7 +117,6 @@ class ModelState:
         return hook_graph, spec
 
     def check_variables(self, used: Iterable[tf.Variable]) -> None:
-        """See `ModelSource.check_variables`."""
         self._source.check_variables(self.model, used)
 
     def value_of(self, variable: tf.Variable) -> np.ndarray:
@@ -268,8 +267,6 @@ class EvaluationState(ModelState):
 
 
 class TrainingState(ModelState):
-    """A state that trains."""
-
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         self.adapter.prepare_training(self.model, self.strategy)

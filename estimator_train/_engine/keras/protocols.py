@@ -30,8 +30,6 @@ class Optimizer(Protocol):
 
 
 class Layer(Protocol):
-    """A layer or model."""
-
     name: str
     built: bool
     trainable_variables: list[Variable]
@@ -43,8 +41,6 @@ CloneLayer: TypeAlias = Callable[[Layer], Layer]
 
 
 class Model(Layer, Protocol):
-    """A compiled model."""
-
     optimizer: Optimizer | None
     loss: object
     jit_compile: bool

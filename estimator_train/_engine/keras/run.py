@@ -133,11 +133,9 @@ class StepRunner:
         return values
 
     def batches_if_idle(self) -> int | None:
-        """Returns the number of batches read if a call in another thread waits for the next one, or else None."""
         return self._loop.batches_if_idle() if self._is_called else None
 
     def count_steps_done(self) -> None:
-        """Sets `global_step` to the steps that an unfinished call has done."""
         self.global_step = int(self._state.global_step.numpy())
 
     def _limits(self) -> tuple[int, float]:

@@ -35,7 +35,6 @@ class ModelSource:
         clone_layer: CloneLayer | None = None,  # makes a copy's layer of one of `given`; None copies it, on its device
         seed: int | None = None,  # of initial weights that are not set, of a model made with eager execution off
     ) -> None:
-        """Reads the state of `given`."""
         self.adapter = adapter
         self._custom_objects = custom_objects or {}
         adapter.check(given)

@@ -165,17 +165,10 @@ class FunctionSession:
                 self._hook_graph.variables.expire()
                 self._values = self._steps()
                 step = max(step, self._steps.global_step - 1)  # evaluation does not change it
-            answers: dict[int, Any] = {}
-            left = {}
-            for key, leaf in leaves.items():
-                if self._names.get(key) in self._values:
-                    answers[key] = _numpy(self._values[self._names[key]])
-                elif key in self._step_reads:
-                    answers[key] = np.int64(step)
-                elif key in self._triggers:
-                    answers[key] = None
-                else:
-                    left[key] = leaf
+            answers: dict[int, Any] = dict.fromkeys(self._triggers) | dict.fromkeys(self._step_reads, np.int64(step))
+            names = {key: name for key, name in self._names.items() if key in leaves and name in self._values}
+            answers |= {key: _numpy(self._values[name]) for key, name in names.items()}
+            left = {key: leaf for key, leaf in leaves.items() if key not in answers}
             of_input = {key: left.pop(key) for key in list(left) if _is_of_input(left[key])}
             if of_input:
                 answers.update(zip(of_input, _run_input(list(of_input.values()), feed_dict), strict=True))

@@ -24,11 +24,9 @@ class ModelVariables(Protocol):
     def variable_specs(self) -> dict[str, tuple[tf.TensorSpec, bool]]:
         """Returns {name: (type, whether the model trains it)}; raises ValueError if hooks cannot use the variables."""
 
-    def variable_values(self, names: Iterable[str]) -> list[np.ndarray]:
-        """Returns the values of the variables called `names`."""
+    def variable_values(self, names: Iterable[str]) -> list[np.ndarray]: ...
 
-    def assign(self, values: dict[str, np.ndarray]) -> None:
-        """Assigns `values`, a dict of names to values."""
+    def assign(self, values: dict[str, np.ndarray]) -> None: ...
 
 
 class LazyGraph(tf.Graph):
@@ -68,7 +66,6 @@ class HookVariables:
     """
 
     def __init__(self, graph: LazyGraph, model: ModelVariables | None) -> None:
-        """`model` is None if hooks may not see the model's variables."""
         self._graph = graph
         self._model = model
         self._copies: dict[str, _Copy] = {}

@@ -103,7 +103,8 @@ def _open_directory(
     plane = image_size[0] * image_size[1]
     with explaining_full_disk(directory), filelock.FileLock(name.with_suffix(".lock")):
         # The manifest is written last; without it, the data file is incomplete.
-        channels = read_manifest(manifest, _channels_in, "the images are decoded again")
+        again = "the images are decoded again"
+        channels = read_manifest(manifest, lambda content: np.array(content["channels"], np.uint8), again)
         if channels is not None and _can_decode_any(_left_out(paths, channels)):
             manifest.unlink()
             data.unlink(missing_ok=True)  # not emptied: other processes may have mapped it
@@ -116,10 +117,6 @@ def _open_directory(
     if data.stat().st_size != column.nbytes:
         raise ValueError(f"{data} is damaged; delete it and {manifest}")
     return column, channels
-
-
-def _channels_in(manifest: dict) -> np.ndarray:
-    return np.array(manifest["channels"], np.uint8)
 
 
 def _left_out(paths: Sequence[str], channels: np.ndarray) -> list[str]:

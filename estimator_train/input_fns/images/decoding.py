@@ -233,12 +233,10 @@ def _decode_scaled_down(encoded: tf.Tensor, size: tf.Tensor, at_least: ImageSize
 def size_in_header(encoded: tf.Tensor) -> tf.Tensor:
     """Returns (height, width), int64, from the header of a JPEG or PNG; `NO_SIZE` for other formats."""
 
-    def size_of_jpeg() -> tf.Tensor:
-        return tf.image.extract_jpeg_shape(encoded, tf.int64)[:2]
-
     def size_of_png() -> tf.Tensor:
         header = tf.io.decode_raw(encoded, tf.int32, little_endian=False, fixed_length=24)  # padded with zeros
         is_png = tf.reduce_all(tf.equal(header[:4], _PNG))
         return tf.where(is_png, tf.cast(header[:3:-1], tf.int64), NO_SIZE)
 
-    return tf.cond(tf.io.is_jpeg(encoded), size_of_jpeg, size_of_png)
+    is_jpeg = tf.io.is_jpeg(encoded)
+    return tf.cond(is_jpeg, lambda: tf.image.extract_jpeg_shape(encoded, tf.int64)[:2], size_of_png)

@@ -21,7 +21,6 @@ PREPROCESSING = (
 
 
 def clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
-    """See `Adapter.clone`."""
     with private_keras3.deserialized_lambdas():
         copy = _clone_layers(model, clone_layer)
         _copy_trainable(copy, model)
@@ -79,7 +78,6 @@ def _clone_subclassed(model: keras.Model) -> keras.Model:
 
 
 def clone_layer(layer: layers.Layer, change: Callable[[Any], Any] = lambda config: config) -> layers.Layer:
-    """See `Adapter.clone_layer`."""
     if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
         policy = change(keras.saving.serialize_keras_object(layer.dtype_policy))
         return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)

@@ -24,7 +24,6 @@ def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def functional_class() -> type:
-    """Returns the `functional_class` of Keras 3."""
     from keras.src.models.functional import Functional
 
     return Functional

@@ -28,7 +28,6 @@ def layers_within(model: keras.Model) -> list[layers.Layer]:
 
 
 def clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
-    """See `Adapter.clone`."""
     copy = _clone_layers(model, clone_layer)
     _copy_the_rest(copy, model)
     if not compile_by_config(keras, copy, model):

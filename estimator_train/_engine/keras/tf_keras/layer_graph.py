@@ -302,7 +302,6 @@ class SubModel(keras.Model):
         self.compiled_metrics = self._whole.compiled_metrics
 
     def fingerprint(self) -> str:
-        """See `protocols.FrozenPart`."""
         return self._describe()
 
 
