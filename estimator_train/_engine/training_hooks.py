@@ -75,8 +75,7 @@ def training_hooks(
     hooks += spec.training_hooks
     hooks.append(StopIfAlreadyDone(hooks))
     if run.agreement is not None:
-        hooks.append(synchronous.StopTogetherHook(sums))
-        hooks.append(synchronous.AgreementHook(run.agreement, spec.train_op, sums))
+        hooks.append(synchronous.StopTogetherHook(run.agreement, spec.train_op, sums))
     return hooks
 
 

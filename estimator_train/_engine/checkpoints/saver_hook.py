@@ -50,32 +50,24 @@ class _DeleteCheckpoints(CheckpointSaverListener):
             tf.io.gfile.remove(path)
 
 
-class WaitUntilWritten(CheckpointSaverListener):
-    """Waits until an asynchronous checkpoint is on disk, so that later listeners can read it."""
+class _FirstListener(CheckpointSaverListener):
+    """Notes checkpoints and adds the time of saving them, without later listeners, to the time spent on checkpoints.
 
-    def __init__(self, scaffold: Scaffold) -> None:
-        self._scaffold = scaffold
+    Later listeners can read an asynchronous checkpoint of the `awaited` Scaffold, because this one waits for it.
+    """
 
-    def after_save(self, session: Session, global_step_value: int) -> None:
-        object_based.wait_for(self._scaffold.saver)
+    step: int | None = None  # of the last complete checkpoint; the hook's own timer is ahead of an interrupted one
 
-
-class CountTime(CheckpointSaverListener):
-    """Adds the time that saving takes, without later listeners, to the time spent on checkpoints."""
+    def __init__(self, awaited: Scaffold | None) -> None:
+        self._awaited = awaited
 
     def before_save(self, session: Session, global_step_value: int) -> None:
         self._start = time.perf_counter()
 
     def after_save(self, session: Session, global_step_value: int) -> None:
+        if self._awaited is not None:
+            object_based.wait_for(self._awaited.saver)
         time_spent.add(time_spent.CHECKPOINT, time.perf_counter() - self._start)
-
-
-class NoteStep(CheckpointSaverListener):
-    """Notes the step of the last complete checkpoint; the hook's own timer is ahead of an interrupted one."""
-
-    step: int | None = None
-
-    def after_save(self, session: Session, global_step_value: int) -> None:
         self.step = global_step_value
 
 
@@ -112,10 +104,10 @@ def saving_on_interrupt(
 def _save_last_step(savers: Iterable[CheckpointSaverHook], session: Session) -> None:
     """Saves the steps done through CheckpointSaverHooks, without their listeners, which may evaluate for an hour."""
     for saver in map(copy.copy, savers):
-        (noted,) = (listener for listener in private_tensorflow.listeners(saver) if isinstance(listener, NoteStep))
-        if noted.step != session.run(tf.compat.v1.train.get_global_step()):
+        (first,) = (each for each in private_tensorflow.listeners(saver) if isinstance(each, _FirstListener))
+        if first.step != session.run(tf.compat.v1.train.get_global_step()):
             private_tensorflow.set_listeners(saver, [])
-            set_timer(saver, StepTimer(every_steps=1))  # a new one: see NoteStep
+            set_timer(saver, StepTimer(every_steps=1))  # a new one, because the saver's may be ahead
             saver.end(session)
 
 
@@ -129,8 +121,7 @@ def add_listeners(hook: CheckpointSaverHook, listeners: Sequence[CheckpointSaver
 
 
 def prepare_listeners(hook: CheckpointSaverHook, scaffold: Scaffold, is_async: bool) -> None:
-    """Puts our listeners before the others of a CheckpointSaverHook, so that these find the checkpoint on disk."""
-    ours = WaitUntilWritten | CountTime | NoteStep
-    others = [each for each in private_tensorflow.listeners(hook) if not isinstance(each, ours)]
-    waits = [WaitUntilWritten(scaffold)] if is_async and others else []
-    private_tensorflow.set_listeners(hook, [*waits, CountTime(), NoteStep(), *others])
+    """Puts our listener before the others of a CheckpointSaverHook, so that these find the checkpoint on disk."""
+    others = [each for each in private_tensorflow.listeners(hook) if not isinstance(each, _FirstListener)]
+    awaited = scaffold if is_async and others else None
+    private_tensorflow.set_listeners(hook, [_FirstListener(awaited), *others])

@@ -153,25 +153,10 @@ class Agreement:
 
 
 class StopTogetherHook(SessionRunHook):
-    """Ends all processes with `Terminated`, after the same step and its checkpoint, if one of them gets SIGTERM.
+    """Stops all processes after the same step if an earlier hook requests a stop in this one; it is the last hook.
 
-    A hook after it must make the others stop. Needs `interruption.deferred`.
+    If one of them gets SIGTERM, which `interruption.deferred` must hold back, all end with `Terminated`, once saved.
     """
-
-    def __init__(self, sums: Sums) -> None:
-        self._sums = sums
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        if interruption.is_due:
-            run_context.request_stop()
-
-    def end(self, session: Session) -> None:
-        if any(self._sums(interruption.is_due)):  # the chief gets here once it has saved
-            raise Terminated
-
-
-class AgreementHook(SessionRunHook):
-    """Stops the other processes if an earlier hook requests a stop in this one; it is the last hook."""
 
     def __init__(self, agreement: Agreement, train_op: tf.Operation | tf.Tensor, sums: Sums) -> None:
         self._agreement = agreement
@@ -179,10 +164,13 @@ class AgreementHook(SessionRunHook):
         self._sums = sums
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if interruption.is_due:
+            run_context.request_stop()
         if run_context.stop_requested:
             self._agreement.stops = True
             with contextlib.suppress(tf.errors.OutOfRangeError):  # raised because no step was run
                 run_context.session.run(self._train_op)
 
     def end(self, session: Session) -> None:
-        self._sums(0)  # waits until the chief has written the last checkpoint
+        if any(self._sums(interruption.is_due)):  # waits until the chief has written the last checkpoint
+            raise Terminated

@@ -79,7 +79,8 @@ class Adapter(abc.ABC):
                 )
 
     @abc.abstractmethod
-    def _is_compiled(self, model: Model) -> bool: ...
+    def _is_compiled(self, model: Model) -> bool:
+        """Returns whether `compile` of `model` has been called."""
 
     @abc.abstractmethod
     def layers_within(self, model: Model) -> list[Layer]:
@@ -109,6 +110,7 @@ class Adapter(abc.ABC):
         return type(layer).from_config(change(layer.get_config()))
 
     def scales_loss(self, model: Model) -> bool:
+        """Returns whether the optimizer of `model` scales the loss."""
         return isinstance(model.optimizer, self.keras.mixed_precision.LossScaleOptimizer)
 
     def without_loss_scale(self, optimizer: Any) -> Optimizer:
@@ -141,7 +143,8 @@ class Adapter(abc.ABC):
         return model.built and all(layer.built for layer in self.layers_within(model))
 
     @abc.abstractmethod
-    def saved_parts(self, model: Model) -> SavedParts: ...
+    def saved_parts(self, model: Model) -> SavedParts:
+        """Returns the `SavedParts` of `model`."""
 
     @abc.abstractmethod
     def variables(self, model: Model) -> list[Variable]:
