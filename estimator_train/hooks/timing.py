@@ -21,7 +21,6 @@ from estimator_train._engine.session import step_outputs
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
 v1 = tf.compat.v1
-log = tf.get_logger()
 
 _FILE_SECS = 60  # seconds between writes of timing.json
 
@@ -220,7 +219,7 @@ def _sessions_in(path: str) -> list[dict[str, Any]]:
         if not all(isinstance(session, dict) for session in sessions):
             raise ValueError("its sessions are not JSON objects")
     except (tf.errors.OpError, ValueError, KeyError, TypeError, RecursionError) as error:
-        log.warning("Cannot read %s, so earlier sessions are left out: %s", path, error)
+        tf.get_logger().warning("Cannot read %s, so earlier sessions are left out: %s", path, error)
         return []
     return sessions
 

@@ -22,8 +22,6 @@ from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
 
-v1 = tf.compat.v1
-
 Sums: TypeAlias = Callable[..., list[int]]  # the result of `summing`
 
 
@@ -88,7 +86,7 @@ def agreed(config: RunConfig, value: int) -> int:
 
 
 def check_hooks(user_hooks: Iterable[SessionRunHook]) -> None:
-    if any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in user_hooks):
+    if any(isinstance(hook, tf.compat.v1.train.CheckpointSaverHook) for hook in user_hooks):
         raise ValueError(
             "Under MultiWorkerMirroredStrategy, all processes must save at the same step, but a CheckpointSaverHook "
             "in hooks saves on its own; remove it and set save_checkpoints_steps or save_checkpoints_secs of "
@@ -102,7 +100,7 @@ class SameStartHook(SessionRunHook):
     def __init__(self, strategy: tf.distribute.Strategy, sums: Sums) -> None:
         self._replicas = strategy.num_replicas_in_sync
         self._sums = sums
-        self._global_step = v1.train.get_global_step()
+        self._global_step = tf.compat.v1.train.get_global_step()
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         step = int(session.run(self._global_step))

@@ -14,8 +14,6 @@ from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.remedies import ArgumentError, Setting
 from estimator_train._engine.types import InputFn, Nest, Strategy
 
-log = tf.get_logger()
-
 DatasetFn: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 Preprocess: TypeAlias = Callable[[Nest], Nest] | None
 
@@ -62,7 +60,7 @@ def _check_order(dataset: tf.data.Dataset, config: Any) -> None:
 def log_batch(taken: str, replicas: int) -> None:
     """Logs once what a step on several replicas takes, because scripts written for `fit` multiply the batch by them."""
     if replicas > 1:
-        log.warning(
+        tf.get_logger().warning(
             "Each step takes %s over %d replicas: the batch size of an input_fn is per replica; see "
             "docs/distribution.md.",
             taken,

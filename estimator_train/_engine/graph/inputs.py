@@ -15,7 +15,6 @@ from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import InputFn, Nest, Session, SessionRunContext, SessionRunHook, SessionRunValues
 
 v1 = tf.compat.v1
-log = tf.get_logger()
 
 Input: TypeAlias = tuple[Nest, Nest, tuple[SessionRunHook, ...]]  # features, labels, and hooks that run the input
 
@@ -53,7 +52,7 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
         if are_arrays(result):
             return *as_pair(result), () if offered["mode"] == ModeKeys.TRAIN else (_StopAfterBatch(),)
         if offered["mode"] == ModeKeys.PREDICT and not _may_end(result):
-            log.warning(
+            tf.get_logger().warning(
                 "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
             )
         return *as_pair(result), ()

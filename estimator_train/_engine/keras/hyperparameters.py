@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from estimator_train._engine.checkpoints import private_tensorflow
 
-log = tf.get_logger()
-
 
 class Hyperparameters:
     """The hyperparameters of a model's optimizer that are variables, such as its learning rate.
@@ -41,7 +39,7 @@ class Hyperparameters:
         for name, value in self._compiled.items():
             before = float(self._compiled_before[name].numpy())
             if before != value:
-                log.info(
+                tf.get_logger().info(
                     "The model is compiled with %s %g, but the checkpoint's with %g; training continues with %g.",
                     *(name, value, before, value),
                 )

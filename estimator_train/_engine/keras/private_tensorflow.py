@@ -10,8 +10,6 @@ import tensorflow as tf
 from estimator_train._engine.keras.protocols import BatchIterator
 from estimator_train._engine.types import Nest, Strategy
 
-v1 = tf.compat.v1
-
 
 def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
     """Returns a v1 optimizer with the attributes of `optimizer`, but for variables and bookkeeping of checkpoints."""

@@ -17,7 +17,6 @@ from estimator_train._engine.exports.receivers import ReceiverFn
 from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.types import Nest
 
-v1 = tf.compat.v1
 log = tf.get_logger()
 
 Serve: TypeAlias = Callable[[Nest], dict[str, ExportOutput]]  # from a batch of features to outputs by signature name
@@ -32,7 +31,7 @@ def write_saved_model(model_root: object, serve: Serve, receiver_fn: ReceiverFn,
         defs.update(signatures(receiver, serve(receiver.features)))
         return {}
 
-    wrapped = v1.wrap_function(build, [])
+    wrapped = tf.compat.v1.wrap_function(build, [])
     root = tf.Module()
     # Not the model itself, all of whose layers Keras would trace; nor does it list metrics that Keras 3 layers update.
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)

@@ -6,8 +6,6 @@ import contextlib
 
 import tensorflow as tf
 
-v1 = tf.compat.v1
-
 
 def eager_mode() -> contextlib.AbstractContextManager[None]:
     """Returns a context manager for eager mode inside a v1 graph, where tf.init_scope() does not suffice."""
@@ -20,7 +18,7 @@ def global_step_read() -> tf.Tensor:
     TensorFlow keeps the tensor in a collection. The function that creates it and the collection's name are private, but
     a hook reveals it.
     """
-    hook = v1.train.StopAtStepHook(num_steps=1)
+    hook = tf.compat.v1.train.StopAtStepHook(num_steps=1)
     hook.begin()
     return hook.before_run(None).fetches
 
@@ -32,7 +30,7 @@ def set_timer(hook: tf.compat.v1.train.SessionRunHook, timer: tf.compat.v1.train
 
 def share_event_writer(directory: str, spelling: str) -> None:
     """Makes the FileWriterCache return the writer of `directory` for another spelling of its path as well."""
-    cache = v1.summary.FileWriterCache
+    cache = tf.compat.v1.summary.FileWriterCache
     with cache._lock:
         cache._cache[spelling] = cache.get(directory)
 
