@@ -1,7 +1,5 @@
 """The arguments that functions take."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any

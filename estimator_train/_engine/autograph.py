@@ -1,7 +1,5 @@
 """Keeps AutoGraph, which is for the code of users, away from that of the library."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Explains the errors that end a run: memory or a disk that is full, and a lost worker."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

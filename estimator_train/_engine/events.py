@@ -1,7 +1,5 @@
 """Writes the metrics of evaluations to event files, and reads them back."""
 
-from __future__ import annotations
-
 import collections
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """How the Estimator's loop deals with hooks: it checks them, asks which step they need next, and ends their epochs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Errors that explain themselves in one line, and the settings in it, which a program with flags spells as flags."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The hooks of the Estimator's loops: the hooks of train, in tf.estimator's order, and evaluate's progress hook."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import tensorflow as tf

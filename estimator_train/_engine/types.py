@@ -3,8 +3,6 @@
 mypy follows `tf.compat.v1.Session` and these names, but not the `v1` of modules that say `v1 = tf.compat.v1`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 

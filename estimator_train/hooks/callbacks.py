@@ -1,7 +1,5 @@
 """CallbacksHook: runs Keras callbacks while a Keras model trains."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

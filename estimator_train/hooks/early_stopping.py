@@ -1,7 +1,5 @@
 """Early stopping: hooks that end training depending on evaluation metrics, a function or a checkpoint's step."""
 
-from __future__ import annotations
-
 import math
 import operator
 import os

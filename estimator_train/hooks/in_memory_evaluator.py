@@ -1,7 +1,5 @@
 """InMemoryEvaluatorHook: evaluates during training without writing a checkpoint to model_dir."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable
 from typing import Any

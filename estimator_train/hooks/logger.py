@@ -1,7 +1,5 @@
 """LoggerHook: passes the loss, the metrics and the learning rate to loggers during training."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,7 +1,5 @@
 """ProfilerHook: TensorFlow's, made usable from eager mode."""
 
-from __future__ import annotations
-
 import os
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """ProgressHook: shows training progress, loss and metrics, examples per second and the remaining time."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -1,7 +1,5 @@
 """augmented: changes training images at random, on the device that trains on them."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """ChangedBatches: an input_fn whose batches are changed on the devices that train on them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """class_weighted: weights training examples by their class."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence

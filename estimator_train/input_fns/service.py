@@ -4,8 +4,6 @@
 The servers of a service listen on all interfaces; their configuration has no address to bind to.
 """
 
-from __future__ import annotations
-
 import socket
 from urllib.parse import urlsplit
 

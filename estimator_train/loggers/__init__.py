@@ -1,7 +1,5 @@
 """Loggers, which record the parameters, metrics and files of a training in a CSV file or an experiment tracker."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """CSVLogger: writes metrics to a CSV file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

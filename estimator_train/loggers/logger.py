@@ -1,7 +1,5 @@
 """Logger: the interface of loggers."""
 
-from __future__ import annotations
-
 import numbers
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """MLflowLogger: logs to a run in MLflow."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Stores the IDs of a run in experiment trackers in its directory, so a resumed training continues the same runs."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

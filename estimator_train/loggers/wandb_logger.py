@@ -1,7 +1,5 @@
 """WandbLogger: logs to a run in Weights & Biases."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Finds and verifies checkpoints of every format."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

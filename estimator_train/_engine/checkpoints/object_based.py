@@ -4,8 +4,6 @@ The root of a checkpoint is the model (for Keras 3, a tree of its variables), wi
 attached. `tf.train.Checkpoint(model).read(path)` and `keras_model.load_weights(path)` can therefore read it, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

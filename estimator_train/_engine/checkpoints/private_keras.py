@@ -1,7 +1,5 @@
 """Private names of tf_keras and Keras 3 that this package uses, each behind a function."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Hooks and listeners that save checkpoints during training."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import time

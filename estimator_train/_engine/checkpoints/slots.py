@@ -4,8 +4,6 @@ Keras' optimizers save their variables as a list, in the order of the weights th
 frozen or unfrozen, the positions in that list belong to other weights. The variables' names identify the weights.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any

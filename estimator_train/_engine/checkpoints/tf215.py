@@ -4,8 +4,6 @@ There are two formats: "checkpoint", which is object-based, and "saver", which i
 Keras optimizer, whose number of updates is not stored separately, because it was the global step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -4,8 +4,6 @@ The chief and the workers each write a marker, a file in model_dir, when they en
 and the workers poll for the markers in order to end, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -5,8 +5,6 @@ stops, all of them must. All save when the chief does, because saving aggregates
 such as BatchNorm statistics; the other processes delete the files that they save.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

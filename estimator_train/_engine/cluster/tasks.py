@@ -5,8 +5,6 @@ its own graph and with variables on parameter servers. Only the chief writes che
 evaluates and exports the checkpoints. All tasks share model_dir and end after the chief has ended.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

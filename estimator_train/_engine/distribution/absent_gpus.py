@@ -1,7 +1,5 @@
 """Substitutes CPU replicas for GPUs that a script asks for but the machine does not have."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Checks the addresses of a cluster's tasks, and claims their ports."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """Private names of TensorFlow that replicas need, each behind a function."""
 
-from __future__ import annotations
-
 import itertools
 
 import tensorflow as tf

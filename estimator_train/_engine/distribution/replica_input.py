@@ -1,7 +1,5 @@
 """Distributes the dataset of an input_fn over the replicas of a strategy."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Creates strategies over GPUs, CPU replicas or TF_CONFIG's cluster, and sets up their devices."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

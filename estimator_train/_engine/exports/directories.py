@@ -1,7 +1,5 @@
 """The directories of exports, named by Unix seconds."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

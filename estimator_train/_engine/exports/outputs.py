@@ -1,7 +1,5 @@
 """The outputs of an exported model."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Builds the signatures of a SavedModel from a receiver and export outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import tensorflow as tf

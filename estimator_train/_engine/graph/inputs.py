@@ -1,7 +1,5 @@
 """Turns the result of an input_fn into features and labels of a v1 graph."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import tensorflow as tf

@@ -4,8 +4,6 @@ In a v1 graph, `set_weights`, `load_weights`, `load_model` and `weights="imagene
 Keras opens for that. The Estimator trains in a session of its own, and would initialize them again.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

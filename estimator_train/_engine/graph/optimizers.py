@@ -1,7 +1,5 @@
 """Builds training ops in v1 graphs, for v1 optimizers, legacy Keras ones, and new Keras ones via their legacy twins."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Private names of tf_keras that this package uses, each behind a function."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

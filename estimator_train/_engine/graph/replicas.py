@@ -1,7 +1,5 @@
 """Combines the EstimatorSpecs that a model_fn returns on each replica."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -4,8 +4,6 @@ The canned estimators of TensorFlow 2.15 create a shared embedding outside the m
 checkpoints have it without the scope in its name, and without slots.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Container, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Opens sessions on a model_fn's graph and restores its checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import threading

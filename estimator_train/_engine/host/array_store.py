@@ -1,7 +1,5 @@
 """Arrays that grow by rows, in memory or at the end of a file, their rows in a dataset, and the room left for them."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

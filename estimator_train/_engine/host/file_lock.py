@@ -1,7 +1,5 @@
 """Lets one process at a time into a block of code."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Writes files atomically, names unfinished files by process, and makes paths printable."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

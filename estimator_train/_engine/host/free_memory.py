@@ -1,7 +1,5 @@
 """Reports how much memory is available."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Turns the various errors of a full disk into one that names the directory and its free space."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Reads a Python generator epoch by epoch, without importing TensorFlow; generator_workers.py explains why."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@
 `if __name__ == "__main__"`, and it cannot pickle lambdas and functions of a script, which cloudpickle can.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Host memory: reuses the memory of batches and activations between steps, and allocates caches as they fill."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import math

@@ -1,7 +1,5 @@
 """A table of an object's facts, as notebooks show it."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from typing import Any

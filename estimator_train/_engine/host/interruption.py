@@ -1,7 +1,5 @@
 """Makes SIGTERM interrupt a script as Ctrl-C does, so that a training saves the steps done before the process ends."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Every reader of TF_CONFIG, TensorFlow's included, then finds the same cluster. S
 variables"; SageMaker Training Toolkit, ENVIRONMENT_VARIABLES.md; Vertex AI, "Distributed training".
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import os

@@ -3,8 +3,6 @@
 Only files that match exact name patterns are removed, never a user's files.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

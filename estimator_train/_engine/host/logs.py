@@ -1,7 +1,5 @@
 """TensorFlow's log, without some of its lines."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Callable, Iterator

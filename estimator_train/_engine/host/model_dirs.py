@@ -1,7 +1,5 @@
 """Checks paths of model directories, and finds checkpoints by their file names, without TensorFlow."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Keeps the output of a notebook's cells short."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

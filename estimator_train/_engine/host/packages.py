@@ -1,7 +1,5 @@
 """Checks whether optional packages are installed."""
 
-from __future__ import annotations
-
 import importlib.util
 
 

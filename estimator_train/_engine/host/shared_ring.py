@@ -4,8 +4,6 @@ Each array costs one copy, where a pipe costs two. On Linux the memory belongs t
 by the size of /dev/shm, which in containers is often 64 MB.
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

@@ -3,8 +3,6 @@
 The code that saves or evaluates adds its own time here; hooks that measure training read the sums before and after.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

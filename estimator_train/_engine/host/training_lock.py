@@ -4,8 +4,6 @@ The lock is the operating system's (flock), which releases it when the process e
 it describes the holder; a file left by a killed process has no effect.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import errno

@@ -1,7 +1,5 @@
 """Computes the order of examples from their position in the training, so that reading can start anywhere."""
 
-from __future__ import annotations
-
 import random
 
 import tensorflow as tf

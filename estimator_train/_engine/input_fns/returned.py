@@ -1,7 +1,5 @@
 """Handles input_fns that return (features, labels) as arrays or v1 graph tensors instead of a tf.data.Dataset."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator

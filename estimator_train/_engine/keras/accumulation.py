@@ -1,7 +1,5 @@
 """Gradient accumulation: one update of a Keras model from the gradients of several batches."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from estimator_train._engine.keras.adapter import Adapter

@@ -1,7 +1,5 @@
 """Adapter: what the package asks of a generation of Keras."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Iterable
 from types import ModuleType

@@ -3,8 +3,6 @@
 Keras 3 takes a second to import, so its adapter is imported only for a Keras 3 model.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Checks the dataset of an input_fn and distributes it to the replicas that train or evaluate a Keras model."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

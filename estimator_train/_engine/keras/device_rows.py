@@ -1,7 +1,5 @@
 """DeviceRows: arrays on the GPUs that train, of which a step takes the rows of its batch by their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stores an optimizer's hyperparameters in checkpoints: the current values and the compiled ones."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints import private_tensorflow

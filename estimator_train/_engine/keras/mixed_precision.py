@@ -1,7 +1,5 @@
 """Mixed precision: models that compute in 16 bits with float32 variables, by Keras' mixed_* dtype policies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

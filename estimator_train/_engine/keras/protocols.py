@@ -1,7 +1,5 @@
 """Protocols of Keras' objects: what the modules for either Keras use of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 

@@ -1,7 +1,5 @@
 """StepRunner: runs the steps of one train, evaluate or predict call of a Keras model."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import threading

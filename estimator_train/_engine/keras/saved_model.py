@@ -1,7 +1,5 @@
 """Writes SavedModels of Keras models with the signatures of any input receiver."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Copies a compiled Keras model to new variables without losing any of its state."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import weakref

@@ -1,7 +1,5 @@
 """StepDraws: the position of a training, from which its steps draw their random numbers."""
 
-from __future__ import annotations
-
 import contextlib
 
 import tensorflow as tf

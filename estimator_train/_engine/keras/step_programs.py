@@ -1,7 +1,5 @@
 """Defines one step of a Keras model in each mode, as in Keras' fit, evaluate and predict."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Finds what an operation of a v1 graph needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import tensorflow as tf

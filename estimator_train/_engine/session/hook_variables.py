@@ -1,7 +1,5 @@
 """The model's variables in a hook graph, for hooks that restore, assign or read them."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol

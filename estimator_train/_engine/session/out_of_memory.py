@@ -1,7 +1,5 @@
 """Makes out-of-memory errors name the tensor, the device, and remedies to try."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

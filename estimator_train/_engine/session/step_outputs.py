@@ -1,7 +1,5 @@
 """Names of the tensors in the hook graph that every compiled step provides besides the model's own values."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 OWN = "estimator_train/"  # how the names below begin, and none of the model's values

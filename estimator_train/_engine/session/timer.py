@@ -1,7 +1,5 @@
 """StepTimer: TensorFlow's SecondOrStepTimer on a clock that nobody sets."""
 
-from __future__ import annotations
-
 import math
 import time
 

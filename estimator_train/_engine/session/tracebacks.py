@@ -1,7 +1,5 @@
 """Shortens the tracebacks of errors in a model's code, as Keras' fit does."""
 
-from __future__ import annotations
-
 import os
 import types
 

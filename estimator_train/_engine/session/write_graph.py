@@ -5,8 +5,6 @@ TensorFlow 2.20 accepts any protobuf from 5.28 on, but its `tf.io.write_graph` p
 so none would start. Earlier TensorFlow versions require an older protobuf, and 2.21 no longer passes the argument.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 import types

@@ -1,7 +1,5 @@
 """The largest image that is decoded, and the error about one that is not decoded."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

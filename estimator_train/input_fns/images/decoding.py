@@ -11,8 +11,6 @@ call Pillow: `serving.py` checks the headers of GIF, BMP and WebP there, and ref
 JPEG and TIFF files are turned as their EXIF orientation says.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import struct

@@ -1,7 +1,5 @@
 """Explains why image files cannot be decoded."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Turns images the right way up, as the EXIF orientation of a JPEG says, with TensorFlow's operations."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _ORIENTATION = 0x0112  # the tag

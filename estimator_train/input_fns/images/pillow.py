@@ -1,7 +1,5 @@
 """Decodes WebP, BMP, GIF and TIFF with Pillow, which the library does without."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import io

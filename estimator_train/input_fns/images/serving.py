@@ -4,8 +4,6 @@ A SavedModel and the workers of a tf.data service cannot call Pillow. TensorFlow
 not know palettes of BMP, so the header is read first.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from estimator_train.input_fns.images.bounds import MAX_PIXELS, NO_SIZE, assert_decodable

@@ -1,7 +1,5 @@
 """The adapter for Keras 3 models on TensorFlow."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator

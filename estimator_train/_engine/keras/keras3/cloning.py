@@ -1,7 +1,5 @@
 """Clones compiled Keras 3 models, unchanged or with layers that compute in 16 bits."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Private names of Keras 3 that this package uses, each behind a function."""
 
-from __future__ import annotations
-
 import contextlib
 import types
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The adapter for tf_keras models."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Clones a tf_keras model."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 from typing import Any

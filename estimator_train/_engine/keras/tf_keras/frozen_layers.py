@@ -1,7 +1,5 @@
 """Splits a Keras model behind its frozen leading layers, whose outputs can be computed once for each example."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import tensorflow as tf

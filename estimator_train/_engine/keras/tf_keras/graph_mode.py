@@ -1,7 +1,5 @@
 """Converts Keras models made with eager execution off, as in TensorFlow 1 programs, for eager mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

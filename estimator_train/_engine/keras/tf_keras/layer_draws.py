@@ -1,7 +1,5 @@
 """LayerDraws: draws the random numbers of a tf_keras model's layers from the position of the training."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import threading

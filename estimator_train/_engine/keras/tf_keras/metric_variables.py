@@ -1,7 +1,5 @@
 """Creates the variables of losses and metrics before the first step; see `StepProgram.build_variables`."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 import tf_keras as keras
 

@@ -1,7 +1,5 @@
 """Keeps layers on a device: their variables, their operations and the gradients of these."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Recomputes activations of a Keras model in the backward pass instead of keeping them: less memory, more time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Collection

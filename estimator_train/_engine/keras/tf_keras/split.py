@@ -1,7 +1,5 @@
 """split_over: places one model on several devices, unlike MirroredStrategy, which copies the whole model to each."""
 
-from __future__ import annotations
-
 import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
