@@ -114,13 +114,11 @@ def _state(model_dir: str | os.PathLike[str]) -> CheckpointState | None:
     times = state.all_model_checkpoint_timestamps or itertools.repeat(0.0)
     listed = zip(state.all_model_checkpoint_paths, times, strict=False)
     inside = {own: time for path, time in listed if (own := _inside(model_dir, path))}
-    cleaned = type(state)()
-    cleaned.CopyFrom(state)
-    cleaned.model_checkpoint_path = newest
-    cleaned.all_model_checkpoint_paths[:] = inside
+    state.model_checkpoint_path = newest
+    state.all_model_checkpoint_paths[:] = inside
     if state.all_model_checkpoint_timestamps:
-        cleaned.all_model_checkpoint_timestamps[:] = inside.values()
-    return cleaned
+        state.all_model_checkpoint_timestamps[:] = inside.values()
+    return state
 
 
 def _inside(model_dir: str | os.PathLike[str], path: str) -> str | None:

@@ -38,10 +38,7 @@ _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
 class GraphModel(PreparedModel):
-    """The `PreparedModel` of a model_fn; the arguments are those of `Estimator`.
-
-    Raises ValueError if model_fn has unknown arguments, lacks `features`, or does not take the params that are given.
-    """
+    """The `PreparedModel` of a model_fn, with the arguments of `Estimator`; ValueError if the model_fn's do not fit."""
 
     def __init__(self, model_fn: ModelFn, params: Params, warm_start_from: warm_start.WarmStart | None) -> None:
         self._model_fn = model_fn

@@ -56,7 +56,10 @@ def forget(optimizer: Optimizer | None) -> None:
 
 
 def copied(optimizer: keras.optimizers.legacy.Optimizer) -> keras.optimizers.legacy.Optimizer:
-    """Returns a copy for the default graph of a legacy optimizer, which as in tf.estimator counts the graph's steps."""
+    """Returns a copy of a legacy Keras optimizer for the default graph, because an instance works in one graph only.
+
+    As in tf.estimator, `iterations` of the given optimizer becomes the graph's global step.
+    """
     step = private_tf_keras.legacy_step_variable(optimizer)
     replaced = {}
     if getattr(step, "graph", None) is not None:  # an earlier call's; an eager variable has none

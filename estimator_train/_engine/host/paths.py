@@ -76,7 +76,7 @@ def file_finder() -> Callable[[str], bool]:
 # instead of OSError, and does not load tensorflow-io for the schemes that TensorFlow itself lacks, such as s3://.
 @dataclasses.dataclass(frozen=True, order=True)
 class RemotePath:
-    """The part of pathlib that this package uses, with its errors, on `tf.io.gfile`; ValueError if that lacks it."""
+    """The part of pathlib that this package uses, with its errors, on `tf.io.gfile`; ValueError for other schemes."""
 
     path: str
 

@@ -10,7 +10,7 @@ from estimator_train._engine.types import Nest, Strategy
 
 
 def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
-    """Returns a v1 optimizer with the attributes of `optimizer`, but for variables and bookkeeping of checkpoints."""
+    """Copies a v1 optimizer, which has no configuration, without the variables and the bookkeeping of a deep copy."""
     copied = object.__new__(type(optimizer))
     vars(copied).update({name: value for name, value in vars(optimizer).items() if not name.startswith("_self_")})
     vars(copied).update({name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")})

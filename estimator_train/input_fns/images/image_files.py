@@ -73,13 +73,10 @@ def image_files(
         supports. Files are listed and sorted once, in this call. A file that matches two patterns is read twice.
       labels: the class names, in the order of their indices.
       image_size: (height, width) in pixels.
-      shuffle: whether to shuffle all files, in a new order each epoch.
-      batch_size: images per batch on each replica; only the very last batch may be short.
-      num_epochs: passes over the files; None repeats forever.
+      shuffle, batch_size, num_epochs, seed: as for `arrays`, but for files.
       buffer_size: has no effect, because the shuffle needs no buffer.
       prefetch_buffer_size: number of batches to prefetch; None lets tf.data choose.
       one_hot: if False, labels are int64 class indices of shape (batch,).
-      seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
       on_error: "raise", or "skip" to leave out files that cannot be decoded, that are not regular files, or whose
         directory is not in `labels`. They are added to the list `input_fn.skipped` and logged.
       cache: "memory" or a directory, where the first call of the input_fn keeps all images, decoded and resized: four

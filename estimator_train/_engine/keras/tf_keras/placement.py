@@ -13,11 +13,7 @@ from estimator_train._engine.types import Nest
 
 
 def placed(layer: keras.layers.Layer, device: str) -> keras.layers.Layer:
-    """Returns a new layer with the settings of `layer` that stays on `device`.
-
-    It has a class of its own, which keeps Keras' copies of it on `device`, too. When saved, it is a layer of the
-    original class without a device.
-    """
+    """Returns a copy of `layer` on `device`, whose class also keeps Keras' copies there, and saves as the original."""
     layer_class: Any = getattr(type(layer), "unplaced", type(layer))
     return _class_on(layer_class, short(device)).from_config(layer.get_config())
 
