@@ -9,9 +9,5 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def unconverted(function: Function) -> Function:
-    """Returns `function` with AutoGraph switched off in it and in what it calls, datasets' functions included.
-
-    A process that starts to train would otherwise convert some thirty functions of the library, 0.1 s each, in which
-    there is nothing to convert. Not for what calls a function of the user.
-    """
+    """Returns `function`, which calls none of the user's, without AutoGraph: it takes 0.1 s for each of some thirty."""
     return tf.autograph.experimental.do_not_convert(function)

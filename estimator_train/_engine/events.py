@@ -43,14 +43,12 @@ def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: s
 
 
 def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.FileWriter:
-    """Returns the writer of the event files in `directory`; call it in graph mode.
-
-    TensorFlow caches a writer per spelling of a path, and two writers created within a second would write to the same
-    file. This writer is therefore registered under the relative path too, which a user's hooks may use.
-    """
+    """Returns the writer of the event files in `directory`; call it in graph mode."""
     directory = model_dirs.absolute(directory)
     writer = v1.summary.FileWriterCache.get(directory)
     writer.reopen()  # an error, such as a full disk, has closed it; otherwise nothing happens
+    # TensorFlow caches a writer per spelling of a path, such as a hook's relative one, and two writers created within a
+    # second would write to the same file.
     if os.path.isabs(directory):
         share_event_writer(directory, os.path.relpath(directory))
     return writer

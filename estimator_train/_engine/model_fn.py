@@ -1,7 +1,5 @@
 """ModeKeys, EstimatorSpec, and the interface between a model and the Estimator's loop."""
 
-from __future__ import annotations
-
 import abc
 import contextlib
 import dataclasses
@@ -93,7 +91,7 @@ class EstimatorSpec(
         scaffold: tf.compat.v1.train.Scaffold | None = None,
         evaluation_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
         prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
-    ) -> EstimatorSpec:
+    ) -> "EstimatorSpec":
         if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT, None):
             raise ValueError(f"mode must be one of ModeKeys, given: {mode!r}")
         predictions = _checked_predictions(predictions, mode)
@@ -111,7 +109,7 @@ class EstimatorSpec(
         _check_graph(spec)
         return spec
 
-    def _replace(self, **changes: Any) -> EstimatorSpec:
+    def _replace(self, **changes: Any) -> "EstimatorSpec":
         """Returns a copy with `changes`, checked by the constructor. Raises ValueError if the mode changes."""
         if changes.get("mode", self.mode) != self.mode:
             raise ValueError(f"mode of EstimatorSpec cannot be changed; it is {self.mode!r}.")
@@ -181,7 +179,7 @@ class PreparedModel(abc.ABC):
         """Writes a SavedModel into `directory`, with a MetaGraph for each mode of the dict `receiver_fns`."""
 
     @abc.abstractmethod
-    def with_metrics(self, metric_fn: MetricFn) -> PreparedModel:
+    def with_metrics(self, metric_fn: MetricFn) -> "PreparedModel":
         """Returns the same model with the metrics of `metric_fn` added; see `extenders.add_metrics`."""
 
 

@@ -279,10 +279,6 @@ def _check(settings: dict[str, Any]) -> None:
             )
 
 
-def _takes_only_op(function: object) -> bool:
-    return callable(function) and argument_names(function) == ["op"]
-
-
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 1
 
@@ -311,7 +307,10 @@ _REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "keep_checkpoint_every_n_hours": _POSITIVE,
     "log_step_count_steps": _POSITIVE,
     "train_distribute": _SUPPORTED_STRATEGY,
-    "device_fn": ('must be callable with exactly one argument "op", or None', _takes_only_op),
+    "device_fn": (
+        'must be callable with exactly one argument "op", or None',
+        lambda value: callable(value) and argument_names(value) == ["op"],
+    ),
     "protocol": ("should be grpc or grpc+verbs, or None", lambda value: value in ("grpc", "grpc+verbs")),
     "eval_distribute": _SUPPORTED_STRATEGY,
     "experimental_max_worker_delay_secs": _INTEGER,
@@ -324,16 +323,13 @@ _COUNTS = ("steps_per_loop", "accumulate_steps")
 
 
 def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.ConfigProto:
-    """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers.
-
-    A session sees the GPUs that `tf.config` has made visible, with their memory growth; with a config of its own it
-    would open all of them.
-    """
+    """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers."""
     session_config = tf.compat.v1.ConfigProto(
         allow_soft_placement=True,
         graph_options=tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1}),
         device_filters=device_filters,
     )
+    # With a config of its own, a session would open all GPUs, and not only those that `tf.config` has made visible.
     there, visible = tf.config.list_physical_devices("GPU"), tf.config.get_visible_devices("GPU")
     if visible != there:
         session_config.gpu_options.visible_device_list = ",".join(str(there.index(gpu)) for gpu in visible)
@@ -345,11 +341,9 @@ def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.C
 
 
 def use_gpu_options(session_config: tf.compat.v1.ConfigProto) -> None:
-    """Applies the GPU options of a v1 session's config to TensorFlow's runtime, in which Keras models train.
-
-    TensorFlow opens each GPU once, with the options it has by then, so a model_fn's session would come too late as well
-    if the program runs anything eagerly before it. A fraction of the memory is left to the session.
-    """
+    """Applies the GPU options of a v1 session's config, but no fraction of memory, to TensorFlow's runtime."""
+    # TensorFlow opens each GPU once, with the options it has by then, so a model_fn's session would come too late as
+    # well if the program runs anything eagerly before it.
     options = session_config.gpu_options
     try:
         if options.visible_device_list:

@@ -1,7 +1,5 @@
 """TimingHook: measures seconds per step, examples per second and how training time was spent."""
 
-from __future__ import annotations
-
 import array
 import datetime
 import json
@@ -169,7 +167,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         below, above = (seconds[order[np.searchsorted(ends, whole(ranks), "right")]] for whole in (np.floor, np.ceil))
         return (below + (ranks % 1) * (above - below)).tolist()
 
-    def _whole(self, until: _Whole | None = None) -> _Whole:
+    def _whole(self, until: "_Whole | None" = None) -> "_Whole":
         """Returns the time of all sessions, counting the current one up to `until`, or else up to now."""
         if self._begun is None:
             return self._ended
@@ -204,7 +202,7 @@ class _Sum(NamedTuple):
     examples: float = 0
     input_seconds: float = 0.0
 
-    def plus(self, other: _Sum) -> _Sum:
+    def plus(self, other: "_Sum") -> "_Sum":
         return _Sum(*map(operator.add, self, other))
 
 

@@ -1,7 +1,5 @@
 """An input_fn from numpy arrays in memory."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +25,7 @@ def arrays(
     shuffle: bool = False,
     seed: int | None = None,
     drop_remainder: bool = False,
-) -> Arrays:
+) -> "Arrays":
     """Returns an input_fn over the rows of numpy arrays.
 
     Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays. If `x` is a tuple
@@ -96,7 +94,7 @@ class Arrays:
             batches = batches.apply(tf.data.experimental.assert_cardinality(self._num_batches(len(shard), start)))
         return batches.prefetch(tf.data.AUTOTUNE)
 
-    def starting_at(self, examples: int, seed: int) -> Arrays:
+    def starting_at(self, examples: int, seed: int) -> "Arrays":
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
     def _batches_at_once(self) -> int:

@@ -185,7 +185,6 @@ def _rectangles(images: tf.Tensor, centres: tf.Tensor, shares: float | tf.Tensor
     """Returns which pixels are in rectangles with these centres and shares of the sides: (batch, height, width, 1)."""
 
     def is_inside(side: tf.Tensor, centre: tf.Tensor) -> tf.Tensor:
-        """Returns which pixels along a side are inside the cutout, of shape (batch, side)."""
         pixels = (tf.cast(tf.range(side), images.dtype) + 0.5) / tf.cast(side, images.dtype)
         return tf.abs(pixels - centre) < shares / 2
 

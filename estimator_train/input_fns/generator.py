@@ -1,7 +1,5 @@
 """generator: an input_fn over the examples or batches of a Python generator."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools
@@ -29,7 +27,7 @@ def generator(
     augment: Callable[[Any, Any], tuple[Any, Any]] | None = None,
     elements_per_epoch: int | None = None,
     workers: int = 0,
-) -> GeneratorExamples:
+) -> "GeneratorExamples":
     """Returns an input_fn over the examples or batches that a Python generator yields.
 
         >>> def squares():
@@ -125,14 +123,15 @@ class GeneratorExamples:
         if not self.workers:
             yield from generate(self._make_fresh, input_context=context, start=(epoch, first))
             return
-        functions = []
-        for worker, share in enumerate(_shares(context, self.workers)):
+        functions, pipelines = [], context.num_input_pipelines * self.workers
+        for worker in range(self.workers):
+            share = Share(pipelines, context.input_pipeline_id * self.workers + worker, context.num_replicas_in_sync)
             start = epoch, len(range(worker, first, self.workers))
             functions.append(functools.partial(generate, self.make_generator, input_context=share, start=start))
         with in_workers(functions) as streams:
             yield from in_turn(streams, first)
 
-    def starting_at(self, examples: int, seed: int) -> GeneratorExamples:
+    def starting_at(self, examples: int, seed: int) -> "GeneratorExamples":
         return dataclasses.replace(self, first=examples)
 
     def _signature(self, context: tf.distribute.InputContext) -> Nest:
@@ -158,11 +157,9 @@ def _as_they_are(elements: Callable[[], Iterator[tuple]], signature: Nest) -> tf
 def _in_batches(
     elements: Callable[[], Iterator[tuple]], first: int, batch_size: int, signature: Nest
 ) -> tf.data.Dataset:
-    """Returns batches of the elements from `first` on.
+    """Returns batches of the elements from `first` on."""
 
-    They are not made by Dataset.batch: passing one element from Python to tf.data costs more than making a small batch.
-    """
-
+    # Not made by Dataset.batch: passing one element from Python to tf.data costs more than making a small batch.
     def batches() -> Iterator[Nest]:
         return _batches(itertools.islice(elements(), first, None), batch_size, signature)
 
@@ -186,11 +183,6 @@ def _refusing_the_last(make_generator: Callable[..., Iterable[Item]]) -> Callabl
         return made
 
     return make_fresh
-
-
-def _shares(context: tf.distribute.InputContext, workers: int) -> list[Share]:
-    pipelines, first = context.num_input_pipelines * workers, context.input_pipeline_id * workers
-    return [Share(pipelines, first + worker, context.num_replicas_in_sync) for worker in range(workers)]
 
 
 def _first(items: Iterable[Item | None]) -> tuple:
@@ -307,17 +299,11 @@ def _empty_epoch(num_skipped: int) -> ValueError:
 
 def _fits(value: Nest, signature: Nest) -> bool:
     if isinstance(signature, dict):
-        return (
-            isinstance(value, dict)
-            and value.keys() == signature.keys()
-            and all(_fits(value[key], signature[key]) for key in signature)
-        )
+        is_like = isinstance(value, dict) and value.keys() == signature.keys()
+        return is_like and all(_fits(value[key], signature[key]) for key in signature)
     if isinstance(signature, tuple):
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(signature)
-            and all(_fits(item, spec) for item, spec in zip(value, signature, strict=True))
-        )
+        is_like = isinstance(value, tuple) and len(value) == len(signature)
+        return is_like and all(map(_fits, value, signature))
     if isinstance(value, dict | tuple) or not signature.shape.is_compatible_with(np.shape(value)):
         return False
     if hasattr(value, "dtype"):

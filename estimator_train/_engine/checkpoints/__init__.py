@@ -96,12 +96,9 @@ def recover_state(model_dir: str | os.PathLike[str], keep_max: int | None) -> No
 
 
 def _state(model_dir: str | os.PathLike[str]) -> CheckpointState | None:
-    """Returns the CheckpointState in the `checkpoint` file of `model_dir`, or None if it cannot be read.
-
-    Savers may write absolute paths, which keep naming the old directory after a run has been moved or copied. A path
-    outside `model_dir` therefore stands for the checkpoint of the same name in it, and is left out if there is none.
-    Raises CheckpointError if the checkpoint to resume from is outside `model_dir`.
-    """
+    """Returns the CheckpointState of `model_dir`, None if unreadable; CheckpointError if it resumes from elsewhere."""
+    # Savers may write absolute paths, which keep naming the old directory after a run has been moved or copied. A path
+    # outside `model_dir` therefore stands for the checkpoint of the same name in it, and is left out if there is none.
     state = _state_on_disk(model_dir)
     if state is None:
         return None

@@ -9,11 +9,9 @@ import tensorflow as tf
 
 @contextlib.contextmanager
 def without_optional_parts(optimizer: Any) -> Iterator[None]:
-    """Wraps a check of a restore, and lets a Keras optimizer's learning rate, loss scale and product be missing.
-
-    A constant rate is a variable; a schedule has none, or another one with its current rate. A model may begin to scale
-    its loss. Checkpoints of earlier versions lack the scale, and the product of `multiply_momenta_once`.
-    """
+    """Wraps a check of a restore, and lets a Keras optimizer's learning rate, loss scale and product be missing."""
+    # A constant rate is a variable; a schedule has none, or another one with its current rate. A model may begin to
+    # scale its loss. Checkpoints of earlier versions lack the scale, and the product of `multiply_momenta_once`.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
 

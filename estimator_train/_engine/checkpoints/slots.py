@@ -41,12 +41,11 @@ def existing(parts: dict[str, Any], weights: dict[str, tf.Variable]) -> Slots:
     )
 
 
-def averages(path: str, trained: Sequence[str] = ()) -> dict[str, str]:
+def averages(path: str, trained: Sequence[str]) -> dict[str, str]:
     """Returns the moving averages in the checkpoint at prefix `path`, a dict of weights' keys to averages' keys.
 
-    `trained` is a list of the keys of the weights that the model trains, as far as they exist. If the names do not
-    identify the weights, its order does. Raises CheckpointError if the names do not identify the weights, and the model
-    trains another number of them.
+    If the names do not identify the weights, the order of `trained` does, the keys of those that the model trains, as
+    far as they exist. Raises CheckpointError if the model trains another number of them then.
     """
     names, weights = _names_in(path)
     listed = {key: name for key, name in names.items() if _AVERAGE_NAME.fullmatch(name)}
@@ -67,13 +66,11 @@ def is_identified(slots: Slots) -> bool:
 
 
 def scaling_as_saved(root: Any, path: str) -> Any:
-    """Returns a model's `root`, or a stand-in whose optimizer scales the loss where that at prefix `path` does.
-
-    A LossScaleOptimizer of Keras 3 has the optimizer as a part, and one of tf_keras has the parts of the optimizer.
-    """
+    """Returns a model's `root`, or a stand-in whose optimizer scales the loss where that at prefix `path` does."""
     parts = _children(root)
     optimizer = parts.get("optimizer")
     keys = reader_of(path).get_variable_to_shape_map()
+    # A LossScaleOptimizer of Keras 3 has the optimizer as a part, and one of tf_keras has the parts of the optimizer.
     inner = optimizer and _children(optimizer).get("inner_optimizer")
     if not optimizer or bool(inner) == any(key.startswith("optimizer/inner_optimizer/") for key in keys):
         return root
@@ -150,16 +147,13 @@ def _by_weight(names: dict[str, str], weights: dict[str, str]) -> Slots:
 
 
 def _weight_and_slot(name: str, with_slashes: _Keys, joined: _Keys) -> tuple[str | None, str | None]:
-    """Returns the key of a weight and the name of its slot, or (None, None).
-
-    A slot is called scope/m/dense/kernel in tf_keras, and scope/adam/dense_kernel_momentum in Keras 3.
-    """
-    parts = name.split("/")
+    """Returns the key of a weight and the name of its slot, or (None, None)."""
+    parts = name.split("/")  # scope/m/dense/kernel in tf_keras
     for start in range(1, len(parts)):
         weight = "/".join(parts[start:])
         if weight in with_slashes:
             return with_slashes[weight], parts[start - 1]
-    words = parts[-1].split("_")
+    words = parts[-1].split("_")  # scope/adam/dense_kernel_momentum in Keras 3
     for end in range(len(words) - 1, 0, -1):
         weight = "_".join(words[:end])
         if weight in joined:

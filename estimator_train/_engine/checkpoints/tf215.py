@@ -1,8 +1,4 @@
-"""Restores checkpoints of Keras models that tf.estimator of TensorFlow 2.15 and earlier wrote.
-
-There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. Both contain a legacy
-Keras optimizer, whose number of updates is not stored separately, because it was the global step.
-"""
+"""Restores checkpoints of Keras models that tf.estimator of TensorFlow 2.15 and earlier wrote."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +10,8 @@ from estimator_train._engine.checkpoints import VALUE, CheckpointReader, read_gl
 
 log = tf.get_logger()
 
+# There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. Both contain a legacy
+# Keras optimizer, whose number of updates is not stored separately, because it was the global step.
 _UPDATES = {"optimizer/iter" + VALUE, "optimizer/_iterations" + VALUE}
 
 # The slots that have another name in the new optimizers than in the legacy ones, by optimizer.

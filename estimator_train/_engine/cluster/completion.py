@@ -1,8 +1,4 @@
-"""Signals between the tasks of a cluster whether training has ended, and with what outcome.
-
-The chief and the workers each write a marker, a file in model_dir, when they end. The evaluator, the parameter servers
-and the workers poll for the markers in order to end, too.
-"""
+"""Signals between the tasks of a cluster whether training has ended, and with what outcome."""
 
 import contextlib
 import os
@@ -60,16 +56,13 @@ class CompletionMarkers:
         self._mark(_DONE)
 
     def chief_done(self) -> bool:
-        """Returns whether the chief has ended.
-
-        A marker that is older than this task may come from an earlier run, and a restarted chief deletes it. It is
-        therefore ignored until the chief has had time to do so.
-        """
+        """Returns whether the chief has ended."""
         outcome, end_time = self._read_chief_marker()
         if outcome is None:
             return False
         if end_time >= self._start_time:
             return True
+        # The marker may come from an earlier run. A chief that is restarted, too, deletes it in time.
         if time.time() < self._start_time + _STALE_SECS:
             return False
         log.warning("The chief ended before this task started, and has not restarted within %d secs.", _STALE_SECS)

@@ -36,10 +36,7 @@ def spans_workers(strategy: tf.distribute.Strategy | None) -> bool:
 
 @contextlib.contextmanager
 def explaining_lost_worker(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
-    """Converts TensorFlow's errors to LostWorkerError if a process of `strategy` is gone.
-
-    On TensorFlow's own errors, MonitoredSession would try to recover with a new session.
-    """
+    """Converts TensorFlow's errors to LostWorkerError if a process of `strategy` is gone."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
@@ -47,6 +44,7 @@ def explaining_lost_worker(strategy: tf.distribute.Strategy | None) -> Iterator[
             raise
         tasks = sorted(set(re.findall(r"/job:(\w+)/replica:\d+/task:(\d+)", str(error))))
         gone = ", ".join(" ".join(task) for task in tasks) or f"a task ({str(error).splitlines()[0]})"
+        # Not TensorFlow's own error, from which MonitoredSession would try to recover with a new session.
         raise LostWorkerError(
             f"TF_CONFIG's cluster has lost {gone}. Start that task and this one again; training resumes from the last "
             "checkpoint."

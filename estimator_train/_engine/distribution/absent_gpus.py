@@ -39,10 +39,8 @@ def _replace(strategy_class: type[tf.distribute.Strategy], argument: str, cpus: 
         bound = signature.bind(self, *args, **kwargs)
         devices = bound.arguments.get(argument)
         if devices is None:
-            devices = ["GPU:0"]
-        elif isinstance(devices, str):
-            devices = [devices]
-        if are_absent(devices):
+            devices = "GPU:0"
+        if are_absent(tf.nest.flatten(devices)):
             bound.arguments[argument] = cpus
         construct(*bound.args, **bound.kwargs)
 

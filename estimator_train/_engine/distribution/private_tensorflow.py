@@ -8,12 +8,7 @@ _KEYS = itertools.count(1000, 1000)  # a strategy counts up from its key
 
 
 def own_collectives(strategy: tf.distribute.Strategy) -> None:
-    """Gives the CPU replicas of a MirroredStrategy collective ops of their own, once.
-
-    All MirroredStrategies count their groups and ops from the same keys, and TensorFlow fails if those of a second one
-    in the process have another number of devices or another shape. A strategy with other devices or with
-    `cross_device_ops` is left as it is.
-    """
+    """Gives the CPU replicas of a MirroredStrategy without `cross_device_ops` collective ops of their own, once."""
     if not isinstance(strategy, tf.distribute.MirroredStrategy):
         return
     extended = strategy.extended
@@ -21,6 +16,8 @@ def own_collectives(strategy: tf.distribute.Strategy) -> None:
     chooses = extended._cross_device_ops is not extended._collective_ops
     if not is_on_cpus or len(extended._devices) == 1 or chooses or extended._collective_key_base:
         return
+    # All MirroredStrategies count their groups and ops from the same keys, and TensorFlow fails if those of a second
+    # one in the process have another number of devices or another shape.
     extended._collective_key_base = next(_KEYS)
     extended._collective_ops = extended._cross_device_ops = extended._make_collective_ops_with_fallbacks()
 

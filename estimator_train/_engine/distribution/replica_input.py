@@ -154,11 +154,9 @@ def _drop_incomplete(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset
 
 @unconverted
 def _share_out(dataset: tf.data.Dataset, replicas: int, preprocess: Preprocess = None) -> tf.data.Dataset:
-    """Splits the last batches of `dataset` to make the number of batches a multiple of `replicas`.
-
-    Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
-    group. If that would leave a replica without an example, they are split together with the last complete group.
-    """
+    """Splits the last batches of `dataset` to make the number of batches a multiple of `replicas`."""
+    # Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
+    # group. If that would leave a replica without an example, they are split together with the last complete group.
     if _has_none(dataset.element_spec):  # in a window, each part becomes a dataset, and None cannot
         return _share_out_with_none(dataset, replicas, preprocess)
 
@@ -211,11 +209,7 @@ def _with_none(batch: Nest, spec: Nest) -> Nest:
 
 
 def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> tf.data.Dataset:
-    """Splits the examples of `batches` into `replicas` batches whose sizes differ by at most one.
-
-    Batches of other shapes, padded to the longest example of each, cannot be joined: they are cut into a batch for
-    every replica, or two. `none` says whether there are no examples.
-    """
+    """Splits the examples, unless there are `none`, into `replicas` batches whose sizes differ by at most one."""
     count = _count_examples(batches, unless=none)
     message = f"{replicas} replicas need at least {replicas} examples, but the input_fn's dataset has fewer"
     count = _checked(count, tf.equal(count, 0) | (count >= replicas), message, count)
@@ -223,6 +217,8 @@ def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> t
     specs = tf.nest.flatten(batches.element_spec)
     if all(not isinstance(spec, tf.TensorSpec) or spec.shape[1:].is_fully_defined() for spec in specs):
         return joined
+    # Batches of other shapes, padded to the longest example of each, cannot be joined: they are cut into a batch for
+    # every replica, or two.
     sizes, are_alike = _sizes_and_likeness(batches, unless=none)
     parts = _parts_of_each(sizes, replicas)
     message = (
@@ -251,10 +247,7 @@ def _in_parts(examples: tf.data.Dataset, count: tf.Tensor, parts: int | tf.Tenso
 
 
 def _parts_of_each(sizes: tf.Tensor, replicas: int) -> tf.Tensor:
-    """Returns the number of parts to cut each batch into, of those whose `sizes` are given.
-
-    The parts are as many as the next multiple of `replicas`, and the largest part is the one to be cut next.
-    """
+    """Returns how many parts to cut batches into for a multiple of `replicas`, cutting the largest part each time."""
     cuts = -tf.size(sizes) % replicas
     of_parts = tf.cast(sizes, tf.float32)[:, None] / tf.range(1, replicas + 1, dtype=tf.float32)
     cut = tf.math.top_k(tf.reshape(of_parts, [-1]), cuts).indices // replicas

@@ -18,17 +18,13 @@ _choosing = threading.Lock()
 def new_export_directory(
     base: str | os.PathLike[str], assets_extra: Mapping[str, str | os.PathLike[str]] | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end.
-
-    The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
-    after it, so the highest number is always the newest export. Threads that export at once have different times.
-    """
+    """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end."""
     base = os.fsdecode(base)
     with _choosing:
         unfinished = _in_progress.copy()  # before the others are listed, which it may join meanwhile
         older = exports_in(base)
         seconds = int(time.time())
-        if older:
+        if older:  # the highest number is always the newest export, also if the clock was set back
             seconds = max(seconds, int(os.path.basename(older[-1])) + 1)
         while (final := os.path.join(base, str(seconds))) in unfinished:
             seconds += 1

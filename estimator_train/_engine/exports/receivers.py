@@ -1,7 +1,5 @@
 """Defines the inputs and outputs of a SavedModel: input receivers and export outputs."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable
 from typing import Any
@@ -42,19 +40,16 @@ class ServingInputReceiver(_Served):
         features: tf.Tensor | dict[Any, Any],
         receiver_tensors: tf.Tensor | dict[str, Any],
         receiver_tensors_alternatives: dict[str, Any] | None = None,
-    ) -> ServingInputReceiver:
+    ) -> "ServingInputReceiver":
         if not isinstance(receiver_tensors_alternatives, (dict, type(None))):
             raise ValueError(f"receiver_tensors_alternatives must be a dict: {receiver_tensors_alternatives}.")
-        return super().__new__(
-            cls,
-            _tensor_dict(features, "feature", key_types=(str, int)),
-            _tensor_dict(receiver_tensors, "receiver_tensor", default_key="input"),
-            receiver_tensors_alternatives
-            and {
-                name: _tensor_dict(tensors, "receiver_tensors_alternative", default_key="input")
-                for name, tensors in receiver_tensors_alternatives.items()
-            },
-        )
+        features = _tensor_dict(features, "feature", key_types=(str, int))
+        receiver_tensors = _tensor_dict(receiver_tensors, "receiver_tensor", default_key="input")
+        alternatives = receiver_tensors_alternatives and {
+            name: _tensor_dict(tensors, "receiver_tensors_alternative", default_key="input")
+            for name, tensors in receiver_tensors_alternatives.items()
+        }
+        return super().__new__(cls, features, receiver_tensors, alternatives)
 
 
 class TensorServingInputReceiver(_Served):
@@ -74,7 +69,7 @@ class TensorServingInputReceiver(_Served):
         features: tf.Tensor,
         receiver_tensors: tf.Tensor | dict[str, Any],
         receiver_tensors_alternatives: dict[str, Any] | None = None,
-    ) -> TensorServingInputReceiver:
+    ) -> "TensorServingInputReceiver":
         if isinstance(features, dict):
             raise ValueError(f"features must be one tensor, not a dict: {features}; use ServingInputReceiver.")
         receiver = ServingInputReceiver(features, receiver_tensors, receiver_tensors_alternatives)
@@ -101,12 +96,11 @@ class SupervisedInputReceiver(
         features: tf.Tensor | dict[Any, Any],
         labels: tf.Tensor | dict[Any, Any],
         receiver_tensors: tf.Tensor | dict[str, Any],
-    ) -> SupervisedInputReceiver:
+    ) -> "SupervisedInputReceiver":
         _tensor_dict(features, "feature", key_types=(str, int))
         _tensor_dict(labels, "label", key_types=(str, int))
-        return super().__new__(
-            cls, features, labels, _tensor_dict(receiver_tensors, "receiver_tensor", default_key="input")
-        )
+        receiver_tensors = _tensor_dict(receiver_tensors, "receiver_tensor", default_key="input")
+        return super().__new__(cls, features, labels, receiver_tensors)
 
 
 InputReceiver = ServingInputReceiver | TensorServingInputReceiver | SupervisedInputReceiver

@@ -34,10 +34,7 @@ class _StopAfterBatch(SessionRunHook):
 
 @explaining_outside_data()
 def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
-    """Returns (features, labels, hooks) of `input_fn`; features and labels are per replica if there is a strategy.
-
-    Without a strategy, arrays are passed on unchanged, so each training step gets all of them.
-    """
+    """Returns (features, labels, hooks) of `input_fn`; features and labels are per replica if there is a strategy."""
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(
             tf.distribute.get_strategy(),
@@ -47,7 +44,7 @@ def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
         return *as_pair(batch), (_StartInput(start),)
     result = _result(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
     if not isinstance(result, tf.data.Dataset):
-        if are_arrays(result):
+        if are_arrays(result):  # each training step gets all of them
             return *as_pair(result), () if offered["mode"] == ModeKeys.TRAIN else (_StopAfterBatch(),)
         if offered["mode"] == ModeKeys.PREDICT and not _may_end(result):
             tf.get_logger().warning(

@@ -1,7 +1,5 @@
 """GraphModel: builds a v1 graph from a model_fn for each call of train, evaluate, predict and export."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
@@ -50,7 +48,7 @@ class GraphModel(PreparedModel):
     def has_initial_values(self) -> bool:
         return self._warm_start_from is not None
 
-    def with_metrics(self, metric_fn: MetricFn) -> GraphModel:
+    def with_metrics(self, metric_fn: MetricFn) -> "GraphModel":
         model = copy.copy(self)
         model._metric_fns = (*self._metric_fns, metric_fn)
         return model
@@ -276,11 +274,10 @@ def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> It
 
 
 def _read_global_step_before_updates(train_op: tf.Operation | tf.Tensor) -> None:
-    """Lets hooks fetch the global step from before the update of the same step, as TensorFlow's hooks assume.
-
-    Nothing else orders the two: in tf.estimator, hooks fetched the updated step in 5 to 10 % of a small model's steps.
-    Only updates by the `train_op` wait: initializers, and the restore op of model_fn's own Saver, cannot read it yet.
-    """
+    """Lets hooks fetch the global step from before the update of the same step, as TensorFlow's hooks assume."""
+    # Nothing else orders the two: in tf.estimator, hooks fetched the updated step in 5 to 10 % of steps of a small
+    # model. Only updates by the `train_op` wait: initializers, and the restore op of model_fn's own Saver, cannot read
+    # it yet.
     graph = v1.get_default_graph()
     step, read = v1.train.get_global_step(), global_step_read().op
     reads = [read, graph.as_graph_element(step).op]  # hooks may fetch a resource variable, too

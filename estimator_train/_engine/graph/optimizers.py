@@ -56,15 +56,13 @@ def forget(optimizer: Optimizer | None) -> None:
 
 
 def copied(optimizer: keras.optimizers.legacy.Optimizer) -> keras.optimizers.legacy.Optimizer:
-    """Returns a copy of a legacy Keras optimizer for the default graph, because an instance works in one graph only.
-
-    As in tf.estimator, `iterations` of the given optimizer becomes the graph's global step.
-    """
+    """Returns a copy of a legacy Keras optimizer for the default graph, because an instance works in one graph only."""
     step = private_tf_keras.legacy_step_variable(optimizer)
     replaced = {}
     if getattr(step, "graph", None) is not None:  # an earlier call's; an eager variable has none
         replaced = {id(step): None}
     made = copy.deepcopy(optimizer, replaced)
+    # As in tf.estimator, also the given optimizer's.
     private_tf_keras.set_legacy_step_variable(optimizer, v1.train.get_or_create_global_step())
     return made
 

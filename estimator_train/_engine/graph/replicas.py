@@ -14,14 +14,11 @@ v1 = tf.compat.v1
 
 
 def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy:
-    """Returns `strategy` in a form that works in v1 graphs; for None, the current strategy.
-
-    MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs. A strategy that uses it is replaced by
-    an equivalent one that sums with NCCL on GPUs, and on one device otherwise.
-    """
+    """Returns `strategy` in a form that works in v1 graphs; for None, the current strategy."""
     if strategy is None:
         return tf.distribute.get_strategy()
     is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
+    # MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs.
     if is_mirrored and private_tensorflow.reduces_by_collectives(strategy):
         devices = strategy.extended.worker_devices
         are_gpus = all(tf.DeviceSpec.from_string(device).device_type == "GPU" for device in devices)

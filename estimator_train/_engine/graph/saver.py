@@ -1,8 +1,4 @@
-"""Saves a model_fn's variables by name, and restores them, also from 2.15's checkpoints of shared embeddings.
-
-The canned estimators of TensorFlow 2.15 create a shared embedding outside the model's scope and do not train it: their
-checkpoints have it without the scope in its name, and without slots.
-"""
+"""Saves a model_fn's variables by name, and restores them, also from 2.15's checkpoints of shared embeddings."""
 
 import contextlib
 from collections.abc import Callable, Container, Iterator
@@ -15,6 +11,8 @@ from estimator_train._engine.checkpoints import other_model, reader_of, variable
 v1 = tf.compat.v1
 log = tf.get_logger()
 
+# The canned estimators of TensorFlow 2.15 create a shared embedding outside the model's scope and do not train it:
+# their checkpoints have it without the scope in its name, and without slots.
 _OLD_NAMES = ("estimator_train", "names in 2.15")  # a collection; MetaGraphs hold only those named by a str
 
 

@@ -16,10 +16,7 @@ v1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
-    """Opens sessions restored from the checkpoint `path`, or from the newest in model_dir if `resumes` is set.
-
-    In a cluster only the chief restores the checkpoint; workers wait until it has done so.
-    """
+    """Opens sessions restored from the checkpoint `path`, or if `resumes` is set, by the chief from the newest one."""
 
     scaffold: Scaffold
     config: RunConfig

@@ -1,7 +1,5 @@
 """Warm start: initializes variables from another model's checkpoint."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import os
@@ -57,7 +55,7 @@ class WarmStartSettings(_Settings):
         vars_to_warm_start: str | Sequence[Any] | None = ".*",
         var_name_to_vocab_info: Mapping[str, VocabInfo] | None = None,
         var_name_to_prev_var_name: Mapping[str, str] | None = None,
-    ) -> WarmStartSettings:
+    ) -> "WarmStartSettings":
         if not ckpt_to_initialize_from:
             raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
         maps = var_name_to_vocab_info or {}, var_name_to_prev_var_name or {}
@@ -76,15 +74,13 @@ def check(warm_start_from: WarmStart | None) -> WarmStart | None:
 
 @contextlib.contextmanager
 def noting_layer_variables() -> Iterator[list[tf.Variable]]:
-    """Yields a list that collects the variables which layers create inside the block, in a v1 graph.
-
-    The graph itself does not tell BatchNorm's statistics from other non-trainable variables, such as a learning rate,
-    so the call stack is searched for a layer. An optimizer's variables are never a layer's.
-    """
+    """Yields a list that collects the variables which layers create inside the block, in a v1 graph."""
     variables = []
 
     def creator(next_creator: Callable[..., tf.Variable], **settings: Any) -> tf.Variable:
         variable = next_creator(**settings)
+        # The graph itself does not tell BatchNorm's statistics from other variables that are not trained, such as a
+        # learning rate. An optimizer's variables are never a layer's.
         frame = inspect.currentframe()
         while frame is not None and not isinstance(frame.f_locals.get("self"), (keras.layers.Layer, *_OPTIMIZERS)):
             frame = frame.f_back

@@ -56,11 +56,8 @@ class Column:
 
 
 def rows_of(columns: Sequence[np.ndarray], structure: Nest, numbers: tf.Tensor) -> Nest:
-    """Returns the rows with these numbers of arrays, one for each leaf of `structure`, in its form.
-
-    numpy gathers them: tf.gather would turn the arrays into constants of the graph. Unlike column[numbers], np.take
-    releases the GIL while it copies.
-    """
+    """Returns the rows with these numbers of arrays, one for each leaf of `structure`, in its form."""
+    # tf.gather would turn the arrays into constants of the graph. Unlike column[numbers], np.take releases the GIL.
     dtypes = [tf.as_dtype(column.dtype) for column in columns]
     rows = tf.numpy_function(lambda places: [np.take(column, places, axis=0) for column in columns], [numbers], dtypes)
     for tensor, column in zip(rows, columns, strict=True):

@@ -1,7 +1,5 @@
 """Reads this process' task in a cluster from the environment variable TF_CONFIG, without importing TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -49,7 +47,7 @@ class ClusterTask:
         return self.num_training_tasks == 1 and not self.is_evaluator
 
     @classmethod
-    def from_tf_config(cls, tf_config: dict, synchronous: bool = False) -> ClusterTask:
+    def from_tf_config(cls, tf_config: dict, synchronous: bool = False) -> "ClusterTask":
         """Returns the task in a decoded TF_CONFIG; if training is `synchronous`, worker 0 may be the chief.
 
         Raises ValueError if the cluster does not have exactly one chief, or lacks the task, and TypeError if an address

@@ -8,8 +8,6 @@ most a minute. With one device, everything else is done by then: buffers are fre
 devices, each has its own iterator and autotuner, and the iterator of the dataset itself is deleted after them.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 _SECONDS = 0.1  # deletion takes a hundredth of it, apart from that sleep and cleanup in a user's generator
 
 
-def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:
+def iterate(dataset: "tf.data.Dataset") -> Iterator[Any]:
     """Yields the elements of `dataset` and deletes its iterator, unless the traceback of an error still holds it."""
     iterators = [iter(dataset)]
     try:

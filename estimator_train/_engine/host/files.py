@@ -109,13 +109,9 @@ def this_process() -> str:
 
 
 def is_gone(process: str, last_seen: float) -> bool:
-    """Returns whether a process named by `this_process` has ended.
-
-    A process on another machine counts as ended a day after it was last seen. A process that started after `last_seen`,
-    a Unix time in seconds, is another one that reuses the process id.
-    """
+    """Returns whether a process named by `this_process`, last seen at this Unix time in seconds, has ended."""
     host, _, pid = process.rpartition("-")
-    if host != _HOST:
+    if host != _HOST:  # it counts as ended after a day
         return time.time() - last_seen > _DAY
     if int(pid) == os.getpid():  # in containers, an earlier process often had the same id
         return last_seen < _START_TIME
@@ -125,7 +121,7 @@ def is_gone(process: str, last_seen: float) -> bool:
         return True
     except PermissionError:  # another user's process
         pass
-    return last_seen < _start_time(pid) - _CLOCK_SKEW
+    return last_seen < _start_time(pid) - _CLOCK_SKEW  # one that started later reuses the process id
 
 
 def _start_time(pid: str) -> float:

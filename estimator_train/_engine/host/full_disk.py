@@ -25,17 +25,15 @@ class FullDiskError(UserError, OSError):
 
 @contextlib.contextmanager
 def explaining_full_disk(directory: str | os.PathLike[str]) -> Iterator[None]:
-    """Raises FullDiskError, with a one-line message, for errors inside the block that are due to a full disk.
-
-    TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory. The block
-    writes to `directory`, which the message names if the error does not name another.
-    """
+    """Raises FullDiskError for errors due to a full disk, by default that of `directory`, to which the block writes."""
     try:
         with _hiding_traceback_of_event_writer():
             yield
     except FullDiskError:
         raise
-    except (tf.errors.OpError, RuntimeError) as error:  # the writer of event files raises RuntimeError
+    # TensorFlow's ResourceExhaustedError is also for devices that are out of memory. Its writer of event files raises
+    # RuntimeError.
+    except (tf.errors.OpError, RuntimeError) as error:
         if (found := _PATH.search(str(error))) is None:
             raise
         raise _full_disk(Path(found[1]).parent) from error

@@ -1,8 +1,4 @@
-"""Runs Python generators in worker processes, which start quickly because this module does not import TensorFlow.
-
-`multiprocessing` would not do: its new processes run the main script again, unless everything in it is below
-`if __name__ == "__main__"`, and it cannot pickle lambdas and functions of a script, which cloudpickle can.
-"""
+"""Runs Python generators in worker processes, which start quickly because this module does not import TensorFlow."""
 
 import contextlib
 import dataclasses
@@ -51,6 +47,8 @@ def _worker() -> Iterator[tuple[subprocess.Popen[bytes], BinaryIO, io.BufferedRe
     with open(reading, "rb") as pipe, shared_ring.create() as memory:
         descriptors = [writing, memory]
         try:
+            # New processes of `multiprocessing` would run the main script again, unless everything in it is below
+            # `if __name__ == "__main__"`, and it cannot pickle lambdas and functions of a script.
             process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import _main; _main()", *map(str, descriptors)],
                 stdin=subprocess.PIPE,

@@ -19,13 +19,10 @@ _CACHE_LINE = 64  # bytes
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Makes glibc keep freed memory instead of returning it to the system; does nothing with another libc.
-
-    By default it maps every block of more than 32 MB, such as a batch of images, each time, and trims free memory at
-    the end of a heap. The system then clears the pages again in each step, which takes longer than reading a cached
-    batch. One heap for all threads lets each of them use what another has freed. If MALLOC_ variables or
-    GLIBC_TUNABLES are set, they take precedence.
-    """
+    """Makes glibc keep freed memory instead of returning it to the system, unless the environment sets that."""
+    # By default it maps every block of more than 32 MB, such as a batch of images, each time, and trims free memory at
+    # the end of a heap. The system then clears the pages again in each step, which takes longer than reading a cached
+    # batch. One heap for all threads lets each of them use what another has freed.
     is_set = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if platform.libc_ver()[0] != "glibc" or is_set:
         return
@@ -35,13 +32,11 @@ def keep_freed_memory() -> None:
 
 
 def lazy_zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
-    """Returns an array of zeros that only takes memory for the parts that are written, and releases it when freed.
-
-    For an array of NumPy's that is larger than all memory, the system would refuse the allocation.
-    """
+    """Returns an array of zeros that only takes memory for the parts that are written, and releases it when freed."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if platform.system() != "Linux" or not size:
         return np.zeros(shape, dtype)
+    # For an array of NumPy's that is larger than all memory, the system would refuse the allocation.
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     return np.frombuffer(memory, dtype).reshape(shape)
 

@@ -5,8 +5,6 @@ They need them only for DataFrames given to `fit` and for `ImageDataGenerator`. 
 affected.
 """
 
-from __future__ import annotations
-
 import builtins
 import importlib.machinery
 import importlib.util
@@ -52,7 +50,7 @@ def _import(
     locals: Mapping[str, Any] | None = None,
     fromlist: Sequence[str] = (),
     level: int = 0,
-) -> types.ModuleType | _Late:
+) -> "types.ModuleType | _Late":
     package = name.partition(".")[0]
     if level or package not in _LATE or package in sys.modules or importlib.util.find_spec(package) is None:
         return builtins.__import__(name, globals, locals, fromlist, level)

@@ -1,7 +1,4 @@
-"""Removes unfinished files of TensorFlow and of this package that a killed training left in its model_dir.
-
-Only files that match exact name patterns are removed, never a user's files.
-"""
+"""Removes unfinished files of TensorFlow and of this package that a killed training left in its model_dir."""
 
 import logging
 import os
@@ -11,6 +8,7 @@ from estimator_train._engine.host import files
 
 log = logging.getLogger("tensorflow")  # that of tf.get_logger()
 
+# Patterns of exact names, which a user's files do not have.
 _CHECKPOINT = r"model\.ckpt-\d+"
 _DATA = r"data-\d{5}-of-\d{5}"
 _PARTS_DIRECTORY = re.compile(rf"{_CHECKPOINT}_temp(_[0-9a-f]{{32}})?")
@@ -24,11 +22,9 @@ _UNKNOWN = "elsewhere-0"  # stands for the process of an export of tf.estimator,
 
 
 def remove(model_dir: str) -> None:
-    """Removes leftovers from `model_dir`; call it before anything is saved there.
-
-    Only the training process saves checkpoints, so every unfinished one is a leftover. Exports and reports may be in
-    progress in another process, so they are removed only if that process is gone.
-    """
+    """Removes leftovers from `model_dir`; call it before anything is saved there."""
+    # Only the training process saves checkpoints, so every unfinished one is a leftover. Exports and reports may be in
+    # progress in another process, so they are removed only if that process is gone.
     names = files.names_in(model_dir)
     removed = [name for name in names if _is_unfinished_checkpoint(model_dir, name, names)]
     removed += _abandoned_in(model_dir) + [os.path.join("report", name) for name in _abandoned_in(model_dir, "report")]

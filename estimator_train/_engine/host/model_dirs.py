@@ -10,12 +10,9 @@ _GLOB = set("*?[\\") - {os.sep}
 
 
 def absolute(model_dir: str | os.PathLike[str]) -> str:
-    """Returns `model_dir` as an absolute path, which remains valid after os.chdir; remote paths are unchanged.
-
-    TensorFlow would replace link/.. by the link's own directory, so a path with ".." is resolved. Raises ValueError if
-    the path is not UTF-8, or TensorFlow would interpret it as a pattern, and neither find nor delete its checkpoints.
-    """
+    """Returns `model_dir` as an absolute path; ValueError if TensorFlow cannot read it, or takes it for a pattern."""
     path = os.fspath(model_dir)
+    # TensorFlow would replace link/.. by the link's own directory.
     if path and (not os.path.isabs(path) or ".." in path.split(os.sep)):
         path = paths.absolute(path)
     signs = sorted(_GLOB & set(path))

@@ -1,8 +1,4 @@
-"""Local paths and remote ones, such as gs://bucket/run, with the methods of pathlib.
-
-Remote paths are read and written with `tf.io.gfile`. TensorFlow is imported when the first method of a remote path is
-called, and never for local paths.
-"""
+"""Local paths and remote ones, such as gs://bucket/run, with pathlib's methods; only the latter import TensorFlow."""
 
 from __future__ import annotations
 

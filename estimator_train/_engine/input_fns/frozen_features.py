@@ -1,7 +1,5 @@
 """frozen_features: an input_fn that computes the outputs of a model's frozen layers only once per example."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os
@@ -27,7 +25,7 @@ def frozen_features(
     seed: int | None = None,
     cache: str | os.PathLike[str] = "memory",
     dtype: str = "float32",
-) -> FrozenFeatures:
+) -> "FrozenFeatures":
     """Returns an input_fn with which a Keras model's Estimator runs the frozen layers only once per example.
 
         >>> train_input_fn = et.input_fns.frozen_features(eval_input_fn, batch_size=4, shuffle=True)
@@ -87,7 +85,7 @@ class FrozenFeatures:
             "evaluate, predict and other models."
         )
 
-    def starting_at(self, examples: int, seed: int) -> FrozenFeatures:
+    def starting_at(self, examples: int, seed: int) -> "FrozenFeatures":
         if self.seed is not None:
             seed = self.seed
         return dataclasses.replace(self, first=examples, seed=seed)

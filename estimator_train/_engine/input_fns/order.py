@@ -40,7 +40,9 @@ def number_batches(
         numbers, epochs = positions % num_examples, positions // num_examples
         if not shuffle:
             return numbers
-        return _shuffled_numbers(numbers, epochs, num_examples, seed)
+        # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
+        seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
+        return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)
 
     left = max(total - start, 0)
     if not drop_remainder:
@@ -49,12 +51,6 @@ def number_batches(
     if num_epochs is None and num_examples:
         batches = batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     return batches
-
-
-def _shuffled_numbers(numbers: tf.Tensor, epochs: tf.Tensor, num_examples: int, seed: int | None) -> tf.Tensor:
-    # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
-    seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
-    return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)
 
 
 def shuffled(

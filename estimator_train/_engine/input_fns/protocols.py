@@ -1,7 +1,5 @@
 """Protocols for input_fns with optional methods. Any object with the methods of a protocol implements it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
@@ -43,7 +41,7 @@ class StartsAnywhere(Protocol):
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset: ...
 
-    def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
+    def starting_at(self, examples: int, seed: int) -> "StartsAnywhere":
         """Returns an input_fn that skips the first `examples` examples, counted over all epochs and input pipelines.
 
         The order must be the same on every start. An input_fn that was created without a seed should use `seed`, which

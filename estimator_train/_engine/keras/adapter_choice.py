@@ -1,7 +1,4 @@
-"""Decides which adapter serves a model: that of tf_keras, which is Keras 2, or that of Keras 3.
-
-Keras 3 takes a second to import, so its adapter is imported only for a Keras 3 model.
-"""
+"""Decides which adapter serves a model: that of tf_keras, which is Keras 2, or that of Keras 3."""
 
 import json
 import os
@@ -65,7 +62,7 @@ def load_model(
 
 
 def _keras3_adapter() -> Adapter:
-    import keras
+    import keras  # takes a second
 
     if keras.backend.backend() != "tensorflow":
         raise ValueError(

@@ -47,11 +47,9 @@ def distributed_dataset(
 
 
 def with_own_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns `dataset` with threads of its own, for all cores but one, unless its options give it some.
-
-    Otherwise, decoding takes the threads of the step, of which one starts each kernel. Not on CPUs alone: a step waits
-    for its batch there with all cores idle but those that decode.
-    """
+    """Returns `dataset` with threads of its own, for all cores but one, unless its options give it some."""
+    # Otherwise, decoding takes the threads of the step, of which one starts each kernel. Not on CPUs alone: a step
+    # waits for its batch there with all cores idle but those that decode.
     if dataset.options().threading.private_threadpool_size is not None:
         return dataset
     options = tf.data.Options()
@@ -64,10 +62,8 @@ def is_gpu(device: str) -> bool:
 
 
 def _read_onto_gpu(dataset: tf.data.Dataset, device: str) -> tf.distribute.DistributedDataset | tf.data.Dataset:
-    """Reads the batches of a model without a strategy ahead onto its device, as a strategy does, if that is a GPU.
-
-    Strings, and ragged tensors, which datasets hold as variants, stay on the host.
-    """
+    """Reads the batches of a model without a strategy ahead onto its device, as a strategy does, if that is a GPU."""
+    # Strings, and ragged tensors, which datasets hold as variants, stay on the host.
     specs = tf.nest.flatten(dataset.element_spec)
     are_numbers = all(isinstance(spec, tf.TensorSpec) and spec.dtype not in (tf.string, tf.variant) for spec in specs)
     if not (is_gpu(device) and are_numbers):
@@ -99,10 +95,8 @@ def _dataset(input_fn: Callable, **offered: object) -> tf.data.Dataset:
 
 
 def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Fills in unknown ranks of `dataset`, as from a generator without a signature, from its first element.
-
-    Without ranks, Keras cannot resolve a metric like "acc", and TensorFlow cannot split a batch into examples.
-    """
+    """Fills in unknown ranks of `dataset`, as from a generator without a signature, from its first element."""
+    # Without ranks, Keras cannot resolve a metric like "acc", and TensorFlow cannot split a batch into examples.
     specs = dataset.element_spec
     if all(spec.shape.rank is not None for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)):
         return dataset

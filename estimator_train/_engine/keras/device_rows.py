@@ -26,13 +26,11 @@ class DeviceRows:
         self._copies: list[tf.Variable] = []
 
     def hold(self, arrays: list[np.ndarray], weight: tf.Variable) -> bool:
-        """Copies arrays of (rows, ...) to the devices of `weight` if these are GPUs with room; returns whether it has.
-
-        Not in the workers of a cluster, which have different rows, and not if GPUs have no kernels for the arrays.
-        """
+        """Copies arrays of (rows, ...) to the devices of `weight` if these are GPUs with room; returns whether so."""
         if arrays is self._arrays:
             return True
         self.free()
+        # GPUs have no kernels for other arrays, and the workers of a cluster have different rows.
         are_floats = all(tf.as_dtype(array.dtype).is_floating for array in arrays)
         if spans_workers(self._strategy) or not are_floats:
             return False

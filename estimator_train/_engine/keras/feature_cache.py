@@ -1,7 +1,5 @@
 """The outputs of a model's frozen layers for every example: computed once, kept in memory or on disk."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib
@@ -52,7 +50,7 @@ class FeatureBatches:
     held: dict  # keeps the computed outputs between calls
     rows: DeviceRows  # the outputs on devices where they fit: elements then have the examples' numbers instead
 
-    def starting_at(self, examples: int, seed: int) -> FeatureBatches:
+    def starting_at(self, examples: int, seed: int) -> "FeatureBatches":
         return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
 
     def __call__(
@@ -174,7 +172,7 @@ class _Store:
             self._columns = [
                 Column(array.shape[1:], array.dtype, self._path(index)) for index, array in enumerate(arrays)
             ]
-        kinds = [_kind(array.dtype, array.shape[1:]) for array in arrays]
+        kinds = [(tf.as_dtype(array.dtype).name, array.shape[1:]) for array in arrays]
         held = self._kinds()
         if kinds != held:
             raise ValueError(
@@ -235,14 +233,10 @@ class _Store:
         return state | {"_columns": columns, "sizes": [column.nbytes for column in columns]}
 
     def _kinds(self) -> list[tuple[str, tuple[int, ...]]]:
-        return [_kind(column.dtype, column.shape) for column in self._columns]
+        return [(tf.as_dtype(column.dtype).name, column.shape) for column in self._columns]
 
     def _path(self, index: int) -> str | None:
         return None if self._directory is None else os.path.join(self._directory, f"{index}.rows")
-
-
-def _kind(dtype: np.dtype, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    return tf.as_dtype(dtype).name, shape
 
 
 def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute) -> bool:

@@ -109,11 +109,6 @@ class Loop:
         return values | {step_outputs.SAVES: totals.saves} if self._trains_with_others else values
 
     def _steps(self, iterator: BatchIterator, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor) -> StepsDone:
-        """Runs the steps of a call.
-
-        It ends after a step whose loss is NaN, so that NanTensorHook finds that step, and nothing is saved after it. On
-        GPUs, which are behind the host, it ends a step later rather than wait for each loss.
-        """
         none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
         take = functools.partial(self._take, iterator, wishes)
 
@@ -138,12 +133,9 @@ class Loop:
     def _take(
         self, iterator: BatchIterator, wishes: tf.Tensor, done: tf.Tensor, batches: tf.Tensor, totals: _Totals
     ) -> Carried:
-        """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it.
-
-        A step must only start if there is data, because ops that need none, such as counting the optimizer's
-        iterations, would run anyway. A loop that carried the batch would take it to the host and back, because what a
-        function returns is on one device.
-        """
+        """Takes a batch and runs it, if there is one; returns whether there was, and the counts with it."""
+        # Not a loop that carries the batch: it would take it to the host and back, because what a function returns is
+        # on one device.
         with tf.control_dependencies([totals.now]):
             more, batch = private_tensorflow.next_on_devices(iterator)
         with tf.control_dependencies([more]):
@@ -159,6 +151,7 @@ class Loop:
         with tf.control_dependencies([self._read.assign_add(count)]):
             more = tf.identity(more)
         none = tf.constant(0, tf.int64)
+        # Without data, ops that need none, such as counting the optimizer's iterations, would run anyway.
         taken, ended = tf.cond(more, lambda: self._run_batch(done, batch(), *agreed), lambda: (none, arrived))
         return more, batches + count, totals.plus(taken, arrived - totals.now, ended)
 
@@ -167,6 +160,8 @@ class Loop:
         loss = self._outputs.get("loss", next(iter(self._outputs.values()), None))  # as in `StepProgram.spec`
         if loss is None or not loss.dtype.is_floating:
             return tf.constant(True), totals
+        # A call ends after a step whose loss is NaN, which NanTensorHook then finds, and nothing is saved after it. On
+        # GPUs, which are behind the host, it ends a step later rather than wait for each loss.
         has_loss = ~tf.reduce_any(tf.math.is_nan(loss))
         goes_on = totals.has_loss if tf.config.list_logical_devices("GPU") else has_loss
         return goes_on, totals._replace(has_loss=has_loss)
@@ -177,11 +172,8 @@ class Loop:
         self._program.end_step()
 
     def _agree(self, has_batch: tf.Tensor, batch: Callable[[], Nest], wishes: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
-
-        All replicas need examples. A process without a batch takes part, too, or the others would wait for it forever.
-        One collective op serves the examples and the wishes.
-        """
+        """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save)."""
+        # A process without a batch takes part, too, or the others would wait for it forever.
         local_replicas = len(self._strategy.extended.worker_devices)  # TensorFlow wants as many in each process
         sizes = tf.cond(
             has_batch,
@@ -198,10 +190,9 @@ class Loop:
         return (empty < 1) & (stops < 1), examples, saves
 
     def _run_batch(self, done: tf.Tensor, batch: Nest, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, ...]:
-        """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
+        """Runs step number `done` of a call on every replica; returns (the number of examples, the time when it ended).
 
-        `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
-        there are no others.
+        `examples` is the number over all workers, None if there are no others.
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
@@ -237,10 +228,7 @@ class Loop:
         return done + steps
 
     def _store_output(self, name: str, value: tf.Tensor, at: tf.Tensor | None = None) -> None:
-        """Assigns the value to a variable, because a loop only returns its loop variables.
-
-        With `at`, it becomes the last element of a vector, after that many elements of earlier steps.
-        """
+        """Assigns a value to a variable, because a loop returns no others; with `at`, to that element of a vector."""
         shape = value.shape if at is None else tf.TensorShape([None])
         # The host puts together what grows and the parts of a batch. Anything else is where the step computes it.
         device = None if at is None and not name.startswith(step_outputs.BATCH) else self._host
@@ -329,10 +317,8 @@ def _joined(parts: Sequence[Nest]) -> Nest:
 
 
 def _gathers_any_length(op: tf.Operation) -> bool:
-    """Returns whether replicas gather tensors in `op`, such as gradients of an Embedding, whose lengths are unknown.
-
-    TensorFlow takes the shapes of a collective op of its first run in a call, and fails where a later step has others.
-    """
+    """Returns whether replicas gather tensors in `op`, such as gradients of an Embedding, whose lengths are unknown."""
+    # TensorFlow takes the shapes of a collective op of its first run in a call, and fails where a later one has others.
     return op.type.startswith("CollectiveGather") and tf.get_static_value(op.inputs[0]) is None
 
 

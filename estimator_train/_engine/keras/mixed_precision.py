@@ -9,10 +9,7 @@ from estimator_train._engine.remedies import UnsuitableError
 
 
 def clone_with_precision(adapter: Adapter, model: Model, precision: str | None) -> Model:
-    """Clones `model` with layers that compute in "bfloat16" or "float16", or as they are if `precision` is None.
-
-    Output layers, preprocessing layers and layers with another explicit dtype are not changed.
-    """
+    """Clones `model` with layers that compute in "bfloat16" or "float16", unless they have another explicit dtype."""
     if precision is None:
         return adapter.clone(model)
     outputs = set(adapter.output_names(model) or ())

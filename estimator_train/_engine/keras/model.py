@@ -1,7 +1,5 @@
 """KerasModel: lets the Estimator's loop run a Keras model, as TF 2."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import functools
@@ -34,7 +32,7 @@ from estimator_train._engine.types import Hooks, Nest, Predictor, Strategy
 
 # The model that was last trained in a directory. It frees its copies when another one is trained there: a notebook,
 # which keeps the Estimators of a cell that is run again, would keep the copies of each.
-_LAST_TRAINED: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
+_LAST_TRAINED: weakref.WeakValueDictionary[str, "KerasModel"] = weakref.WeakValueDictionary()
 
 
 class _KerasRun(Run):
@@ -72,7 +70,7 @@ class KerasModel(PreparedModel):
         # The path of its checkpoint, and the thread in which it waits.
         self._just_saved: tuple[str | None, int] | None = None
 
-    def with_metrics(self, metric_fn: Callable) -> KerasModel:
+    def with_metrics(self, metric_fn: Callable) -> "KerasModel":
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
     def prepare(self, mode: str, input_fn: Callable, start: Start, last_step: int | None, hooks: Hooks = ()) -> Run:
@@ -283,11 +281,9 @@ class KerasModel(PreparedModel):
 
 
 def _without_merging(strategy: Strategy) -> Strategy:
-    """Replaces a MirroredStrategy over one device, whose only replica would be merged with no others.
-
-    XLA cannot compile that on a CPU, nor on a GPU, where TensorFlow sums the gradients of one replica by a collective
-    op, which a loop cannot contain.
-    """
+    """Replaces a MirroredStrategy over one device, whose only replica would be merged with no others."""
+    # XLA cannot compile that on a CPU, nor on a GPU, where TensorFlow sums the gradients of one replica by a collective
+    # op, which a loop cannot contain.
     is_alone = isinstance(strategy, tf.distribute.MirroredStrategy) and strategy.num_replicas_in_sync == 1
     if not is_alone or tf.distribute.has_strategy():  # in its own scope, no other strategy's can be entered
         return strategy

@@ -163,18 +163,13 @@ class ModelState:
     # Checkpoints
 
     def can_start_from(self, path: str | None) -> bool:
-        """Returns whether a run may start from the checkpoint at prefix `path`, or from the given state if it is None.
-
-        A state that was trained or restored cannot return to the given one: the optimizer's slots would remain.
-        """
+        """Returns whether a run may start from the checkpoint at prefix `path`, or for None from the given state."""
+        # A state that was trained or restored cannot return to the given one: the optimizer's slots would remain.
         return self._loaded is None or path is not None
 
     @contextlib.contextmanager
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
-        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`, if any; see `restore`.
-
-        It is read before the trace if the variables exist, otherwise after it, so once for either.
-        """
+        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`, if any; see `restore`."""
         self.restore_early(path, trained)
         with self.completed(path, trained):
             yield
@@ -186,10 +181,7 @@ class ModelState:
 
     @contextlib.contextmanager
     def completed(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
-        """Wraps a trace after `restore_early`, and restores what that has missed.
-
-        If the trace creates variables of a model whose layers claim to be built, the checkpoint is read again.
-        """
+        """Wraps a trace after `restore_early`, and restores what that has missed."""
         is_restored = self._loaded is not None
         before = set(map(id, self.adapter.variables(self.model)))
         yield
@@ -200,7 +192,7 @@ class ModelState:
         if path is None:
             with self.strategy.scope():
                 self.adapter.finish_variables(self.model, made)
-        elif is_restored:
+        elif is_restored:  # the trace has created variables of layers that claimed to be built
             self._load(path)
         else:
             self.restore(path, trained)
@@ -294,11 +286,7 @@ class TrainingState(ModelState):
         return position | self._hyperparameters.saved
 
     def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
-        """See `ModelState.fed_by`.
-
-        The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
-        layers, which is fed with their outputs.
-        """
+        """The model may also be one that recomputes activations, or the part after the frozen layers, fed by these."""
         if isinstance(input_fn, FrozenFeatures):
             frozen, trained = self._frozen_and_trained
             held = self._features.setdefault(input_fn, {})
@@ -320,10 +308,7 @@ class TrainingState(ModelState):
     # Checkpoints
 
     def can_start_from(self, path: str | None) -> bool:
-        """See `ModelState.can_start_from`.
-
-        Nor can it take a checkpoint of other frozen layers, in which it lacks slots that must start anew.
-        """
+        """Nor can a state take a checkpoint of other frozen layers, in which it lacks slots that must start anew."""
         if self._loaded is None or path is None:
             return super().can_start_from(path)
         is_loaded = self._loaded == (path, checkpoints.stamp(path))

@@ -66,15 +66,15 @@ def strategy_of(iterator: BatchIterator) -> Strategy:
 def next_on_devices(iterator: BatchIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 
-    In `iterator`, each replica has a batch or none has. The `get_next_as_optional` of a strategy's iterator puts all
-    batches into one Optional, which lies on one device, and waits for the other workers. When it is traced, it asks for
-    the size of the dataset, so the function would serve no other.
+    In `iterator`, each replica has a batch or none has.
     """
     from tensorflow.python.distribute import input_lib
 
     if not isinstance(iterator, input_lib.DistributedIteratorBase):
         of_all = iterator.get_next_as_optional()
         return of_all.has_value(), of_all.get_value
+    # Its own `get_next_as_optional` puts all batches into one Optional, which lies on one device, and waits for the
+    # other workers. When it is traced, it asks for the size of the dataset, so the function would serve no other.
     strategy = strategy_of(iterator)
     (of_worker,) = iterator._iterators
     optionals = of_worker.get_next_as_optional_list()

@@ -137,11 +137,7 @@ class StepRunner:
         self.global_step = int(self._state.global_step.numpy())
 
     def _limits(self) -> tuple[int, float]:
-        """Returns how many steps the next call may run, and the seconds after which a step that begins is its last.
-
-        It ends at the last step, a checkpoint, a log line or an epoch at the latest. By default, it also ends where a
-        hook needs to look, and soon enough for Ctrl-C.
-        """
+        """Returns how many steps the next call may run, and the seconds after which a step that begins is its last."""
         if not self._trains:
             return 1, _LONG
         step, at_once, seconds = self.global_step, self._config.steps_per_loop, _LONG
@@ -156,19 +152,15 @@ class StepRunner:
             counts.append(self._last_step - step)
         if self._loop.takes_one_step:
             counts.append(1)
-        if at_once == "auto":
+        if at_once == "auto":  # soon enough for Ctrl-C
             seconds = max(self._call_seconds - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds
 
     def _grids(self) -> Iterator[tuple[int | None, int]]:
-        """Yields pairs (every, first): a call ends at the step `first` and every so many steps after it, if at all.
-
-        Checkpoints are saved at multiples of n; log lines are written for the first step and every n steps after it.
-        With a number of steps and callbacks, calls are those of fit with steps_per_execution, so log lines are for the
-        call that reaches the step.
-        """
+        """Yields pairs (every, first): a call ends at the step `first` and every so many steps after it, if at all."""
         yield from ((hook.steps_per_epoch, hook.first_step) for hook in self._epoch_hooks)
         yield from ((every, 0) for every in self._config._checkpoint_steps)
+        # With a number of steps and callbacks, calls are those of fit with steps_per_execution.
         if self._config.steps_per_loop == "auto" or not self._epoch_hooks:
             summaries, lines = self._config.save_summary_steps, self._config.log_step_count_steps
             yield int(summaries or 0), self._first_step  # SummarySaverHook requests the summaries of a step before it

@@ -10,14 +10,11 @@ class StepDraws:
 
     The layers of Keras 3 need no more than this, because checkpoints contain the state of their random generators;
     `tf_keras.layer_draws.LayerDraws` serves those of tf_keras.
-
-    `trained_examples`, an int64 variable, counts the examples of all replicas; `run_seed`, another, is the seed of the
-    run's random changes.
     """
 
     def __init__(self, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
-        self._trained_examples = trained_examples
-        self._run_seed = run_seed
+        self._trained_examples = trained_examples  # int64, over all replicas
+        self._run_seed = run_seed  # int64, of the run's random changes
 
     def position(self) -> tf.Tensor:
         """Returns (the run's seed, the examples trained on before, the replica's number), int64 of shape (3,)."""

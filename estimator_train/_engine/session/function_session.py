@@ -7,8 +7,6 @@ from the step's values. Named tensors, ops added by a hook's `begin()` and v1 su
 asks for variables, the graph gets copies of the model's; see `hook_variables`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re
@@ -70,11 +68,11 @@ class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
 
     scaffold: Scaffold
     hook_graph: HookGraph
-    steps: Steps
+    steps: "Steps"
     triggers: Iterable[tf.Operation | tf.Tensor]
     is_restored: bool = False  # whether the steps start from a checkpoint, and initializers of variables do not count
 
-    def create_session(self) -> FunctionSession:
+    def create_session(self) -> "FunctionSession":
         # Some datasets add functions to the default graph, and the hook graph of a session after an error is final.
         with tf.Graph().as_default(), eager_mode():
             self.steps.start()

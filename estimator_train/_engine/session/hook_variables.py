@@ -85,10 +85,7 @@ class HookVariables:
         return {name for name, copy in self._copies.items() if copy.variable.initializer is not copy.initializer}
 
     def used_by(self, fetches: Iterable[Any]) -> tuple[set[str], set[str]]:
-        """Returns the names of the variables that a run of `fetches` needs, and of those that it assigns.
-
-        Initializers that no hook has replaced do not assign: their zeros are not the model's initial values.
-        """
+        """Returns the names of the variables that a run of `fetches` needs, and of those that it assigns."""
         if not self._copies:
             return set(), set()
         parts = tf.nest.flatten(list(fetches), expand_composites=True)
@@ -96,6 +93,7 @@ class HookVariables:
         key = tuple(op.name for op in ops)
         if key not in self._used:
             run = ancestors(ops)
+            # Initializers that no hook has replaced do not assign: their zeros are not the model's initial values.
             zeroed = {name for name, copy in self._copies.items() if copy.initializer in run}
             needed = {name for name, copy in self._copies.items() if copy.variable.op in run} - zeroed
             assigned = {name for name in needed if self._is_assigned(self._copies[name].variable, run)}

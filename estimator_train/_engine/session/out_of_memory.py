@@ -41,12 +41,10 @@ class OutOfMemoryError(RemediedError, tf.errors.ResourceExhaustedError):
 
 @contextlib.contextmanager
 def explaining_oom() -> Iterator[None]:
-    """Raises OutOfMemoryError for a `tf.errors.ResourceExhaustedError` inside the block.
-
-    For a model_fn, `ReportAllocationsHook` makes TensorFlow's message list what else was in memory. The tf.functions of
-    a Keras model take no RunOptions; for them, the GPU allocator writes its report to standard error if
-    TF_CPP_MIN_LOG_LEVEL is 0, TensorFlow's default.
-    """
+    """Raises OutOfMemoryError for a `tf.errors.ResourceExhaustedError` inside the block."""
+    # For a model_fn, `ReportAllocationsHook` makes TensorFlow's message list what else was in memory. The tf.functions
+    # of a Keras model take no RunOptions; for them, the GPU allocator writes its report to standard error if
+    # TF_CPP_MIN_LOG_LEVEL is 0, TensorFlow's default.
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:

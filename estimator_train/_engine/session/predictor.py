@@ -1,7 +1,5 @@
 """Predictor: loads one checkpoint once and predicts batch after batch."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Hashable
@@ -59,7 +57,7 @@ class Predictor:
             self._functions, self._built = {}, []
             self._closing.close()
 
-    def __enter__(self) -> Predictor:
+    def __enter__(self) -> "Predictor":
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -11,11 +11,8 @@ def eager_mode() -> contextlib.AbstractContextManager[None]:
 
 
 def global_step_read() -> tf.Tensor:
-    """Returns the tensor that TensorFlow's hooks fetch for the default graph's global step; creates it if needed.
-
-    TensorFlow keeps the tensor in a collection. The function that creates it and the collection's name are private, but
-    a hook reveals it.
-    """
+    """Returns the tensor that TensorFlow's hooks fetch for the default graph's global step; creates it if needed."""
+    # The function that creates it and the name of its collection are private, but a hook reveals it.
     hook = tf.compat.v1.train.StopAtStepHook(num_steps=1)
     hook.begin()
     return hook.before_run(None).fetches

@@ -11,10 +11,7 @@ _LIBRARIES = (*(os.path.join(_PACKAGES, name, "") for name in ("tensorflow", "ke
 
 
 def shortened(error: Exception) -> Exception:
-    """Returns `error` without the frames of TensorFlow, Keras and this package, except the last one.
-
-    `tf.debugging.disable_traceback_filtering()` keeps them all.
-    """
+    """Returns `error` without the frames of TensorFlow, Keras and this package, except the last one."""
     if tf.debugging.is_traceback_filtering_enabled() and error.__traceback__ is not None:
         error.__traceback__ = _users_frames(error.__traceback__)
     return error

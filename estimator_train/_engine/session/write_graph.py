@@ -1,9 +1,4 @@
-"""Lets TensorFlow 2.20 write graphs as text with protobuf 7.
-
-TensorFlow 2.20 accepts any protobuf from 5.28 on, but its `tf.io.write_graph` passes `float_format=""` to
-`MessageToString`, which protobuf 7 no longer takes. CheckpointSaverHook writes graph.pbtxt at the start of a training,
-so none would start. Earlier TensorFlow versions require an older protobuf, and 2.21 no longer passes the argument.
-"""
+"""Lets TensorFlow 2.20 write graphs as text with protobuf 7."""
 
 import inspect
 import sys
@@ -17,6 +12,9 @@ from google.protobuf.message import Message
 
 def work_with_protobuf_7() -> None:
     """Makes `tf.io.write_graph` of TensorFlow 2.20 leave the argument out; does nothing if protobuf takes it."""
+    # Its `tf.io.write_graph` passes `float_format=""` to `MessageToString`, which protobuf 7 no longer takes, so that
+    # CheckpointSaverHook fails at the start of a training, when it writes graph.pbtxt. Earlier TensorFlow versions
+    # require an older protobuf, and 2.21 no longer passes the argument.
     takes_it = "float_format" in inspect.signature(text_format.MessageToString).parameters
     if takes_it or not tf.__version__.startswith("2.20."):
         return

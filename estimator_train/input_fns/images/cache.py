@@ -1,8 +1,4 @@
-"""Keeps decoded images in memory or in a directory, for random access by number.
-
-`Dataset.cache` would not do: it replays elements in a fixed order, and a shuffle after it would have to buffer decoded
-images.
-"""
+"""Keeps decoded images in memory or in a directory, for random access by number, which `Dataset.cache` has not."""
 
 import hashlib
 import json

@@ -64,7 +64,7 @@ def decode_pixels(
     size = size_in_header(encoded)
     decode = _decoder_of_jpeg_and_png(at_least, orient)
     with tf.init_scope():
-        if tf.executing_eagerly():
+        if tf.executing_eagerly():  # a tf.function keeps each v1 graph that has called it
             decode = _traced_once(at_least, orient)
 
     def decode_others() -> tf.Tensor:
@@ -79,10 +79,7 @@ def decode_pixels(
 
 @functools.cache
 def _traced_once(at_least: ImageSize | None, orient: bool) -> Callable[..., tf.Tensor]:
-    """Returns a `_decoder_of_jpeg_and_png` whose trace takes half of the time of making the first dataset of images.
-
-    Not for v1 graphs: a tf.function keeps each graph that has called it.
-    """
+    """Returns a `_decoder_of_jpeg_and_png` whose trace takes half of the time of making the first dataset of images."""
     specs = [tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64)]
     return tf.function(_decoder_of_jpeg_and_png(at_least, orient), specs, autograph=False)
 
@@ -210,10 +207,8 @@ def _decode(
 
 
 def _has_end(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns whether an image is not a JPEG, or has the marker of its end, usually as its last bytes.
-
-    The decoder refuses a JPEG without it, but prints "Premature end of JPEG data" first, and not of which file.
-    """
+    """Returns whether an image is not a JPEG, or has the marker of its end, usually as its last bytes."""
+    # The decoder refuses a JPEG without it, but prints "Premature end of JPEG data" first, and not of which file.
     length = tf.strings.length(encoded)
     is_whole = tf.equal(tf.strings.substr(encoded, tf.maximum(length - 2, 0), 2), b"\xff\xd9") | ~tf.io.is_jpeg(encoded)
     # A camera may add something behind it. Searching nothing takes less time in every new iterator than a tf.cond.

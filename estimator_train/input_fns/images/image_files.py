@@ -1,7 +1,5 @@
 """image_files, labelled_images: input_fns over image files, labelled by their directories or by an array."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -50,7 +48,7 @@ def image_files(
     service: str | None = None,
     resize: str = "squash",
     orient: bool = True,
-) -> ImageFiles | FrozenFeatures:
+) -> "ImageFiles | FrozenFeatures":
     """Returns an input_fn over image files; each file's label is the name of its directory.
 
         >>> for path in ["train/cat/1.png", "train/dog/2.png"]:
@@ -141,7 +139,7 @@ def labelled_images(
     fast: bool = False,
     resize: str = "squash",
     orient: bool = True,
-) -> ImageFiles | FrozenFeatures:
+) -> "ImageFiles | FrozenFeatures":
     """Returns an input_fn over image files with an array of labels.
 
         >>> for path in ["1.png", "2.png"]:
@@ -231,7 +229,7 @@ class ImageFiles:
         """Returns the same batches as `__call__`, except that all-grayscale batches have one channel."""
         return self._prefetched(self._batches(input_context))
 
-    def starting_at(self, examples: int, seed: int) -> ImageFiles:
+    def starting_at(self, examples: int, seed: int) -> "ImageFiles":
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
     def fingerprint(self) -> str:
@@ -277,12 +275,10 @@ class ImageFiles:
         return distribute(batches, self.service)
 
     def _decoded_in_turn(self, numbers: tf.data.Dataset, shard: slice) -> tf.data.Dataset:
-        """Returns the batches of one epoch of a shard's files; it is an error if a file cannot be decoded.
-
-        `_loader` decodes each batch in a dataset of its own, which takes a fifth longer. Here, a missing file can only
-        be named because the order is known. If no more files can be read, a batch fills up only at the end of the data:
-        after several epochs, that would be late, and without an end, never.
-        """
+        """Returns the batches of one epoch of a shard's files; it is an error if a file cannot be decoded."""
+        # `_loader` decodes each batch in a dataset of its own, which takes a fifth longer. Here, a missing file can
+        # only be named because the order is known. If no more files can be read, a batch fills up only at the end of
+        # the data: after several epochs, that would be late, and without an end, never.
         take_paths, targets = self._take_paths(shard), self._targets(shard)
         files = numbers.map(lambda numbers: (numbers, take_paths(numbers)))
         images = batched(decoded(files.unbatch(), self.image_size, **self._how), self.batch_size)
@@ -469,14 +465,10 @@ def _fault_as_text(path: bytes) -> str:
 
 
 def _assert_none(bad: tf.Tensor, find_fault: Callable[[bytes], str] | None) -> tf.Operation:
-    """Returns an op that fails if there are bad paths; the error has the first one and its fault.
-
-    `find_fault` is called when the graph runs, so that its operations are not in the graph. It is None for the workers
-    of a service, which cannot call Python.
-    """
+    """Returns an op that fails if there are bad paths; the error has the first one and its fault, found only then."""
 
     def fault() -> tf.Tensor:
-        if find_fault is None:
+        if find_fault is None:  # the workers of a service cannot call Python
             return tf.constant("cannot be decoded: no image that a tf.data service reads, such as a TIFF; look at it")
         text = tf.py_function(lambda path: find_fault(path.numpy()), [bad[0]], tf.string)
         return tf.ensure_shape(text, ())

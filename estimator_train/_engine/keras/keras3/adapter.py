@@ -153,11 +153,8 @@ class Keras3Adapter(Adapter):
         return names and [_numbered(name, names[:index].count(name)) for index, name in enumerate(names)]
 
     def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
-        """See `Adapter.run_step`.
-
-        Inside a replica, Keras 3's metrics return only that replica's result, so the overall result is computed
-        outside. Other values in the logs are averaged, as in Keras' fit.
-        """
+        # Inside a replica, Keras 3's metrics return only that replica's result, so the overall result is computed
+        # outside. Other values in the logs are averaged, as in Keras' fit.
         if strategy.num_replicas_in_sync == 1:
             return strategy.run(step, args=(batch,))
         with _recorded_results(model.metrics) as recorded:
@@ -260,11 +257,8 @@ def _parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, obje
 
 
 def _without(found: set[int], layer: keras.layers.Layer, seen: set[int]) -> tf.Module:
-    """Returns a tree of the variables of a layer and its sublayers whose ids are not in `found`.
-
-    Its names do not depend on which layers have already created their variables. `seen` has the ids of layers that are
-    already in the tree.
-    """
+    """Returns a tree of the variables of a layer and its sublayers, but those `seen`, whose ids are not in `found`."""
+    # Names do not depend on which layers have already created their variables.
     tree = tf.Module()
     seen.add(id(layer))
     sublayers = private_keras3.sublayers(layer)

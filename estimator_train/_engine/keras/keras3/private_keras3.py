@@ -40,10 +40,8 @@ def compute_output_spec(function: Callable, *arguments: Nest) -> Nest:
 
 
 def parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
-    """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates.
-
-    With that list, TensorFlow would name a model's variables by their place in the optimizer.
-    """
+    """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates."""
+    # With that list, TensorFlow would name a model's variables by their place in the optimizer.
     optimizer._trainable_variables  # noqa: B018, fails if the name is gone, unlike leaving it out
     parts = tf.train.TrackableView.children(optimizer)
     return {name: part for name, part in parts.items() if name != "_trainable_variables"}

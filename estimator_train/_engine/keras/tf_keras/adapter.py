@@ -107,11 +107,8 @@ class TfKerasAdapter(Adapter):
         return dict(zip(model.input_names, model.inputs, strict=True))
 
     def run_step(self, model: Model, strategy: Strategy, step: Step, batch: Nest) -> tuple[Nest, ...]:
-        """See `Adapter.run_step`.
-
-        Keras aggregates metrics over replicas, and sums other values in the logs. Its own loss is divided by the number
-        of replicas, so the sum is the loss of the whole batch.
-        """
+        # Keras aggregates metrics over replicas, and sums other values in the logs. Its own loss is divided by the
+        # number of replicas, so the sum is the loss of the whole batch.
         logs, *others = strategy.run(step, args=(batch,))
         # With one replica per process, the values do not show whether they are aggregated.
         aggregated = {id(value) for value in private_tf_keras.last_metric_results(model.metrics)}

@@ -24,13 +24,11 @@ def graph_of(model: keras.Model) -> tf.Graph | None:
 
 
 def initial_weights(model: keras.Model, seed: int | None) -> list[np.ndarray]:
-    """Returns the weights that the Estimator starts from for `model`.
-
-    They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
-    in tf.estimator, in a separate graph with the seed `seed`. There are none while the model has no input shape.
-    """
+    """Returns the weights that the Estimator starts from for `model`; none while the model has no input shape."""
     if (isinstance(model, keras.Sequential) and not model.built) or not model.weights:
         return []
+    # They are in Keras' session if any was set or trained there. Otherwise they are initialized again, as in
+    # tf.estimator.
     if any(map(private_tf_keras.is_initialized_by_keras, model.weights)):
         graph = graph_of(model)
         assert graph is not None  # only variables of a graph are initialized by a session

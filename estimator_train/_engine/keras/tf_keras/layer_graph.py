@@ -1,7 +1,5 @@
 """Divides a functional Keras model into sub-models, even inside models that it uses as layers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +31,7 @@ class KerasTensor(Protocol):
 
     shape: tf.TensorShape
     dtype: tf.DType
-    node: Call
+    node: "Call"
 
 
 class Call(Protocol):
@@ -49,9 +47,7 @@ class Call(Protocol):
 def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[KerasTensor]]:
     """Returns all calls in a model, in order, and the list of its outputs; call it in the scope of its strategy.
 
-    Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
-    layers are called again on the outer model's tensors, which puts all calls into one graph. Raises UnsuitableError
-    with the setting `option`, which needs the calls, if the model is of a custom class or does not know its input.
+    Raises UnsuitableError with the setting `option`, which needs the calls, if the model cannot be taken apart.
     """
     if not is_functional(model):
         raise UnsuitableError(
@@ -63,6 +59,8 @@ def calls_within(model: keras.Model, option: str) -> tuple[list[Call], list[Kera
     calls = calls_of(model)
     if not any(_is_graph(call.layer) for call in calls):
         return calls, model.outputs
+    # Keras builds sub-models only between tensors of the same graph. Called again on the outer model's tensors, layers
+    # of the functional models in it have theirs in one graph.
     calls = []
     return calls, _call_layers(model, model.inputs, None, calls, option)
 
@@ -240,12 +238,10 @@ class Segment:
 
 
 def _gradients_together(run: Callable) -> Callable:
-    """Makes each gradient of `run` wait for the others, so that a variable is updated after all uses of its old value.
+    """Makes each gradient of `run` wait for the others, so that variables are updated after all uses of old values."""
 
-    TensorFlow makes the update wait for the reads. But Grappler drops such an edge where the IdentityN of
-    tf.recompute_grad also implies it, and later removes that IdentityN as well.
-    """
-
+    # TensorFlow makes the update wait for the reads. But Grappler drops such an edge where the IdentityN of
+    # tf.recompute_grad also implies it, and later removes that IdentityN as well.
     @tf.custom_gradient
     def together(*tensors: tf.Tensor) -> tuple[Nest, Callable]:
         with tf.GradientTape() as tape:

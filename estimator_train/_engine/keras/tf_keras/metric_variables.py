@@ -16,10 +16,8 @@ _GUESSED = (
 
 
 def build_metrics(model: keras.Model, trace: Trace) -> None:
-    """Creates the variables of the compiled losses and metrics of a functional `model`; see `Adapter.build_variables`.
-
-    They depend on the data: "accuracy" is another metric for other shapes of labels and predictions, for example.
-    """
+    """Creates variables of the compiled losses and metrics of a functional `model`; see `Adapter.build_variables`."""
+    # They depend on the data: "accuracy" is another metric for other shapes of labels and predictions, for example.
     if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
         return
 

@@ -19,11 +19,7 @@ def placed(layer: keras.layers.Layer, device: str) -> keras.layers.Layer:
 
 
 def kept(model: keras.Model) -> CloneLayer | None:
-    """Returns a clone function for `keras.models.clone_model` that keeps each layer of `model` on its device.
-
-    A layer's device is that of its variables, chosen by `with tf.device(...)` when it was created. Returns None if all
-    layers are on one device, because a model built on the CPU, for example, may be trained on a GPU.
-    """
+    """Returns a clone function that keeps each layer of `model` on the device of its variables, None if that is one."""
     if not is_graph(model):
         return None
     places = {}
@@ -34,7 +30,7 @@ def kept(model: keras.Model) -> CloneLayer | None:
         found = {short(device) for device in devices}
         if len(found) == 1:
             places[layer.name] = found.pop()
-    if len(set(places.values())) < 2:
+    if len(set(places.values())) < 2:  # a model built on the CPU, for example, may be trained on a GPU
         return None
 
     def clone(layer: keras.layers.Layer) -> keras.layers.Layer:

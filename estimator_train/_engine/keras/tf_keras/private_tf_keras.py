@@ -1,7 +1,5 @@
 """Private names of tf_keras that this package uses, each behind a function."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -37,16 +35,14 @@ class _AlwaysEqual:
     def __eq__(self, other: object) -> tf.Tensor:
         return tf.constant(True)
 
-    def __add__(self, other: object) -> _AlwaysEqual:
+    def __add__(self, other: object) -> "_AlwaysEqual":
         return self
 
 
 def multiply_momenta_once(nadam: keras.optimizers.Nadam) -> None:
-    """Makes a tf_keras Nadam multiply its product of momenta once per step.
-
-    Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
-    variable would multiply the product again, or a replica would not multiply it at all and divide by zero.
-    """
+    """Makes a tf_keras Nadam multiply its product of momenta once per step."""
+    # Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
+    # variable would multiply the product again, or a replica would not multiply it at all and divide by zero.
     build, apply = nadam.build, nadam._distributed_apply_gradients_fn
 
     def build_with_product(variables: list[tf.Variable]) -> None:
@@ -83,12 +79,9 @@ def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[list
 
 @contextlib.contextmanager
 def eager_classes() -> Iterator[None]:
-    """A context manager in which the classes of Keras' layers and models have their eager base classes.
-
-    Creating a layer in a v1 graph switches its class, and thus all its instances, to a base class of TensorFlow 1's
-    engine; creating one in eager mode switches it back. No public function does so for existing layers. If the caller
-    is in a graph, the classes are switched back on exit; enter this context before eager mode.
-    """
+    """A context manager, to enter before eager mode, in which Keras' layers and models have eager base classes."""
+    # Creating a layer in a v1 graph switches its class, and thus all its instances, to a base class of TensorFlow 1's
+    # engine; creating one in eager mode switches it back. No public function does so for existing layers.
     from tf_keras.src.engine import base_layer, base_layer_v1, training, training_v1
     from tf_keras.src.utils.version_utils import swap_class
 
