@@ -4,12 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints.saver_hook import (
-    DiscardingSaverHook,
-    SaverHook,
-    add_listeners,
-    prepare_listeners,
-)
+from estimator_train._engine.checkpoints import saver_hook
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.events import event_writer
 from estimator_train._engine.model_fn import EstimatorSpec, Run
@@ -63,7 +58,7 @@ def training_hooks(
     if config.is_chief:
         hooks += _chief_hooks(spec, config, savers, listeners, timer)
     elif run.agreement is not None and timer:
-        hooks.append(DiscardingSaverHook(timer, spec.scaffold))
+        hooks.append(saver_hook.DiscardingSaverHook(timer, spec.scaffold))
     hooks += [*run.input_hooks, *user_hooks]
     if any(stop_at):
         hooks.append(v1.train.StopAtStepHook(*stop_at))
@@ -101,13 +96,13 @@ def _chief_hooks(
 
     hooks = []
     if savers:
-        add_listeners(savers[0], listeners)
+        saver_hook.add_listeners(savers[0], listeners)
     elif timer:
         settings = {"listeners": listeners, "save_graph_def": config.checkpoint_save_graph_def}
-        savers = [SaverHook(config.model_dir, timer, scaffold=spec.scaffold, **settings)]
+        savers = [saver_hook.SaverHook(config.model_dir, timer, scaffold=spec.scaffold, **settings)]
         hooks += savers
     for saver in savers:
-        prepare_listeners(saver, spec.scaffold, config.async_checkpoints)
+        saver_hook.prepare_listeners(saver, spec.scaffold, config.async_checkpoints)
     hooks += spec.training_chief_hooks
     if config.log_step_count_steps or config.save_summary_steps:
         event_writer(config.model_dir)  # before a user's hook creates one for a relative path
@@ -123,7 +118,7 @@ def _chief_hooks(
 
 
 class StopIfAlreadyDone(SessionRunHook):
-    """Stops before the first step if a StopAtStepHook of `hooks` has reached its last; that checks only after one."""
+    """Stops before the first step if a StopAtStepHook of `hooks` has reached its last: that looks only after a step."""
 
     def __init__(self, hooks: list[SessionRunHook]) -> None:
         self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]

@@ -24,10 +24,7 @@ def check_service(service: str) -> None:
 
 
 def distribute(batches: tf.data.Dataset, service: str) -> tf.data.Dataset:
-    """Returns a dataset of `batches` that the workers of `service` compute, each once, in the order they are ready.
-
-    Raises ConnectionError if no service answers at the address.
-    """
+    """Returns `batches` as the workers of `service` compute them, each once; ConnectionError if none answers."""
     address = urlsplit(service)
     try:
         # TensorFlow itself would retry forever without a message.

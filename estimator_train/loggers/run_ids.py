@@ -2,10 +2,11 @@
 
 import json
 import os
-from pathlib import Path
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import RemotePath, as_path
+from estimator_train._engine.host.paths import as_path
+
+_FILE = "loggers.json"
 
 
 def run_id(folder: str | os.PathLike[str], tracker: str) -> str | None:
@@ -16,15 +17,11 @@ def run_id(folder: str | os.PathLike[str], tracker: str) -> str | None:
 def keep_run_id(folder: str | os.PathLike[str], tracker: str, value: str) -> None:
     """Stores the ID of the run in `folder`, which is created if missing."""
     as_path(folder).mkdir(parents=True, exist_ok=True)
-    write_whole(_file(folder), json.dumps(_read(folder) | {tracker: value}, indent=2) + "\n")
-
-
-def _file(folder: str | os.PathLike[str]) -> Path | RemotePath:
-    return as_path(folder, "loggers.json")
+    write_whole(as_path(folder, _FILE), json.dumps(_read(folder) | {tracker: value}, indent=2) + "\n")
 
 
 def _read(folder: str | os.PathLike[str]) -> dict[str, str]:
-    path = _file(folder)
+    path = as_path(folder, _FILE)
     try:
         ids = json.loads(path.read_text()) if path.exists() else {}
     except (ValueError, RecursionError) as error:

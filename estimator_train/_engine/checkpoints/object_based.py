@@ -86,7 +86,7 @@ def wait_for(saver: Any) -> None:
 
 @contextlib.contextmanager
 def root_logger_left_alone() -> Iterator[None]:
-    """Keeps absl from adding a handler to the root logger in a save, which would print TensorFlow's lines twice."""
+    """Keeps absl from adding a handler to the root logger in a save: TensorFlow's lines would be printed twice."""
     nothing = logging.NullHandler()
     logging.root.addHandler(nothing)
     try:

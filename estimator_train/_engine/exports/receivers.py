@@ -58,8 +58,7 @@ class TensorServingInputReceiver(_Served):
         >>> x = tf.ones([1, 2])
         >>> receiver = et.export.TensorServingInputReceiver(x, receiver_tensors={"x": x})
 
-    Raises:
-      ValueError: As for `ServingInputReceiver`, or if the features are a dict.
+    Raises ValueError as for `ServingInputReceiver`, or if the features are a dict.
     """
 
     __slots__ = ()

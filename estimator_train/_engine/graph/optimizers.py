@@ -62,7 +62,7 @@ def copied(optimizer: keras.optimizers.legacy.Optimizer) -> keras.optimizers.leg
     if getattr(step, "graph", None) is not None:  # an earlier call's; an eager variable has none
         replaced = {id(step): None}
     made = copy.deepcopy(optimizer, replaced)
-    # As in tf.estimator, also the given optimizer's.
+    # As in tf.estimator, the given optimizer counts the graph's steps, too.
     private_tf_keras.set_legacy_step_variable(optimizer, v1.train.get_or_create_global_step())
     return made
 

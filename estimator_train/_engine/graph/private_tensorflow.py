@@ -37,7 +37,7 @@ def averaging_losses(strategy: tf.distribute.Strategy) -> contextlib.AbstractCon
 
 def is_loss_averaged() -> bool:
     """Returns whether an optimizer in the default graph has divided its loss by the number of replicas."""
-    return v1.get_default_graph()._is_loss_scaled_by_optimizer
+    return v1.get_default_graph()._is_loss_scaled_by_optimizer  # v1 optimizers set it for tf.estimator
 
 
 def set_loss_averaged() -> None:

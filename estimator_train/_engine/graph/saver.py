@@ -37,7 +37,7 @@ def old_names(saved: Container[str]) -> dict[str, str]:
 
 
 def check_same_shapes(path: str) -> None:
-    """Raises CheckpointError for variables of other shapes in a name-based checkpoint, which TensorFlow restores."""
+    """Raises CheckpointError if variables have other shapes in a name-based checkpoint; TensorFlow raises none."""
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     names, differences = old_names(saved), []
     for variable in v1.global_variables():
@@ -51,7 +51,7 @@ def check_same_shapes(path: str) -> None:
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Saves the default graph's variables; restores its checkpoints, and the one at `path`, also with 2.15's names."""
+    """Saves the default graph's variables, and restores them, from the checkpoint at `path` also by 2.15's names."""
 
     def __init__(self, path: str | None, **options: Any) -> None:
         super().__init__(sharded=True, **options)

@@ -43,8 +43,7 @@ class WarmStartSettings(_Settings):
       var_name_to_vocab_info: dict of variable names to `VocabInfo`, for variables with one row per vocabulary entry.
       var_name_to_prev_var_name: dict of variable names to their names in the checkpoint, if they differ.
 
-    Raises:
-      ValueError: If no checkpoint is named.
+    Raises ValueError if no checkpoint is named.
     """
 
     __slots__ = ()

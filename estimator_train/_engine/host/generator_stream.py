@@ -37,8 +37,7 @@ class Share:
     num_replicas_in_sync: int
 
 
-# An example, a tuple (features, labels), or a placeholder for one.
-Item: TypeAlias = tuple | Skipped
+Item: TypeAlias = tuple | Skipped  # an example, a tuple (features, labels), or a placeholder for one
 
 
 def epochs(

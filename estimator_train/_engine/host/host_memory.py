@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-# mallopt's parameters, from glibc's malloc.h
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8  # mallopt's parameters, from glibc's malloc.h
 _MAP_NORESERVE = 0x4000  # of Linux; in Python's mmap from 3.13 on
 _CACHE_LINE = 64  # bytes
 

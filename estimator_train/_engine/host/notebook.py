@@ -35,8 +35,7 @@ _BOOKKEEPING = (
     "Inference Time : ",
     "Finished evaluation at ",
 )
-# Lines whose numbers a progress bar shows, too.
-_PROGRESS = re.compile(r"loss = \S+, step = |global_step/sec: ")
+_PROGRESS = re.compile(r"loss = \S+, step = |global_step/sec: ")  # lines whose numbers a progress bar shows, too
 
 
 def is_kernel() -> bool:

@@ -39,10 +39,7 @@ class ModelDirInUseError(UserError, RuntimeError):
 
 @contextlib.contextmanager
 def training_lock(model_dir: str) -> Iterator[None]:
-    """Locks `model_dir` for one training; reentrant in the same thread. Remote paths such as gs:// are not locked.
-
-    Raises ModelDirInUseError if another training holds the lock; the message names its host, process and start time.
-    """
+    """Locks a local `model_dir` for one training, reentrant in a thread; ModelDirInUseError if another holds it."""
     key = os.path.realpath(model_dir), threading.get_ident()
     lock = None
     if not is_remote(model_dir) and key not in _HELD:

@@ -8,8 +8,7 @@ from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.distribution.replica_input import batch_size as batch_size_of
 from estimator_train._engine.types import Nest
 
-# With two zeros, the op draws its seeds. tf.data replaces the second one by this number, too.
-_FOR_ZEROS = 2**31 - 1
+_FOR_ZEROS = 2**31 - 1  # with two zeros, the op draws its seeds; tf.data replaces the second one by this, too
 
 
 @unconverted

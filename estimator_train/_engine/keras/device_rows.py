@@ -26,7 +26,7 @@ class DeviceRows:
         self._copies: list[tf.Variable] = []
 
     def hold(self, arrays: list[np.ndarray], weight: tf.Variable) -> bool:
-        """Copies arrays of (rows, ...) to the devices of `weight` if these are GPUs with room; returns whether so."""
+        """Copies arrays (rows, ...) to the devices of `weight` if these are GPUs with room; returns whether it did."""
         if arrays is self._arrays:
             return True
         self.free()

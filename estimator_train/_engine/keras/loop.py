@@ -1,7 +1,5 @@
 """The compiled loop of steps over the replicas of a strategy."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import functools
 from collections.abc import Callable, Sequence
@@ -20,11 +18,30 @@ from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest, Strategy
 
+
+class _Totals(NamedTuple):
+    """Scalars that a call adds up."""
+
+    examples: tf.Tensor  # int64
+    seconds: tf.Tensor  # float64, of waiting for batches
+    now: tf.Tensor  # float64, when the last step ended
+    has_loss: tf.Tensor  # bool, whether the last step's loss is no NaN
+    saves: tf.Tensor  # int64, how many replicas wish to save
+
+    @classmethod
+    def at(cls, begun: tf.Tensor) -> "_Totals":
+        none = tf.constant(0, tf.int64)
+        return cls(none, tf.constant(0, tf.float64), begun, tf.constant(True), none)
+
+    def plus(self, examples: tf.Tensor, seconds: tf.Tensor, now: tf.Tensor) -> "_Totals":
+        return self._replace(examples=self.examples + examples, seconds=self.seconds + seconds, now=now)
+
+
 # Whether another step may start, given the number of steps done in the call and the time.
 MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 # The loops of `Loop._steps` carry whether to go on, the number of steps or batches done, and the totals.
-Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, "_Totals"]
-StepsDone: TypeAlias = tuple[tf.Tensor, "_Totals"]  # their number, and the totals
+Carried: TypeAlias = tuple[tf.Tensor, tf.Tensor, _Totals]
+StepsDone: TypeAlias = tuple[tf.Tensor, _Totals]  # their number, and the totals
 
 
 class Loop:
@@ -255,25 +272,9 @@ class SingleSteps(Loop):
 
 
 class DevicesLoop(Loop):
-    """A `Loop` over devices onto which batches are read ahead. It counts on the host, which else waits for the GPU."""
+    """A `Loop` over devices onto which batches are read ahead; it counts on the host, or would wait for the GPU."""
 
     _counts_on_host = True
-
-
-class _Totals(NamedTuple):
-    examples: tf.Tensor  # int64
-    seconds: tf.Tensor  # float64, of waiting for batches
-    now: tf.Tensor  # float64, when the last step ended
-    has_loss: tf.Tensor  # bool, whether the last step's loss is no NaN
-    saves: tf.Tensor  # int64, how many replicas wish to save
-
-    @classmethod
-    def at(cls, begun: tf.Tensor) -> _Totals:
-        none = tf.constant(0, tf.int64)
-        return cls(none, tf.constant(0, tf.float64), begun, tf.constant(True), none)
-
-    def plus(self, examples: tf.Tensor, seconds: tf.Tensor, now: tf.Tensor) -> _Totals:
-        return self._replace(examples=self.examples + examples, seconds=self.seconds + seconds, now=now)
 
 
 class PredictionLoop:

@@ -170,6 +170,7 @@ class ModelState:
     @contextlib.contextmanager
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
         """Wraps the first trace of a run, and restores the checkpoint at prefix `path`, if any; see `restore`."""
+        # It is read before the trace if the variables exist, otherwise after it, so once for either.
         self.restore_early(path, trained)
         with self.completed(path, trained):
             yield

@@ -44,7 +44,7 @@ def is_stateful_op(name: str) -> bool:
 
 
 def unchecked(function: tf.types.experimental.ConcreteFunction) -> Callable:
-    """Returns a function without the check of arguments, 0.2 ms a call, and without a record for gradient tapes."""
+    """Returns a function that does not check its arguments, 0.2 ms a call, and that gradient tapes do not record."""
 
     def call(*arguments: Nest) -> Nest:
         # Other objects, such as the iterator of a strategy where TF 2 behavior is off, are captured.

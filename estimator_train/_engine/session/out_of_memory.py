@@ -52,7 +52,7 @@ def explaining_oom() -> Iterator[None]:
 
 
 class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
-    """Lets the first steps of a v1 session, where memory runs out if at all, report allocations: 5 us an operation."""
+    """Lets the first steps of a v1 session, where memory runs out if at all, report allocations; 5 us per operation."""
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._steps_left = 10

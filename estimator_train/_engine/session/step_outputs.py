@@ -12,17 +12,11 @@ ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS)
 EACH_STEP = "estimator_train/each_step/"  # plus a name: float [steps], the model's value after each of the steps
 BATCH = "estimator_train/batch"  # plus a number: the tensors of an evaluated batch from which metrics are computed
 
-# The graph collection that holds the global step at which training ends, if known.
-LAST_STEP = "estimator_train/last_step"
-
-# The graph collection of the model's own values: the loss and the metrics.
-MODEL_VALUES = "estimator_train/model_values"
-
-# A graph collection that is not empty if the model's values are aggregated from the start of an epoch.
-RUN_OVER_EPOCHS = "estimator_train/run_over_epochs"
-
-# The collection of an input_fn's own graph that holds a function that returns the session of its tensors.
-INPUT_SESSION = "estimator_train/input_session"
+# Graph collections.
+LAST_STEP = "estimator_train/last_step"  # the global step at which training ends, if known
+MODEL_VALUES = "estimator_train/model_values"  # the model's own values: the loss and the metrics
+RUN_OVER_EPOCHS = "estimator_train/run_over_epochs"  # not empty if these are aggregated from the start of an epoch
+INPUT_SESSION = "estimator_train/input_session"  # of an input_fn: a function that returns the session of its tensors
 
 
 def find(graph: tf.Graph, name: str) -> tf.Tensor | None:

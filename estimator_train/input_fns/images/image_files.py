@@ -15,16 +15,8 @@ from estimator_train._engine.host import host_memory
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline, without_first
+from estimator_train.input_fns.images import decoding
 from estimator_train.input_fns.images.cache import ReadImages, key_of_files, open_cache
-from estimator_train.input_fns.images.decoding import (
-    RESIZES,
-    batched,
-    decode_own_channels,
-    decoded,
-    to_rgb,
-    to_rgb_on_device,
-    with_own_channels,
-)
 from estimator_train.input_fns.images.faults import fault_of_file
 from estimator_train.input_fns.service import check_service, distribute
 
@@ -217,12 +209,13 @@ class ImageFiles:
     first: int = 0  # images to skip at the beginning, counted over all epochs and input pipelines
     caches: dict = dataclasses.field(default_factory=dict, repr=False)  # by input pipeline, filled by its first call
 
-    preprocess = staticmethod(to_rgb_on_device)
+    preprocess = staticmethod(decoding.to_rgb_on_device)
 
     @unconverted
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         batches = self._batches(input_context)
-        return self._prefetched(batches.map(lambda images, *labels: (to_rgb(images), *labels), tf.data.AUTOTUNE))
+        rgb = batches.map(lambda images, *labels: (decoding.to_rgb(images), *labels), tf.data.AUTOTUNE)
+        return self._prefetched(rgb)
 
     @unconverted
     def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
@@ -281,10 +274,10 @@ class ImageFiles:
         # the data: after several epochs, that would be late, and without an end, never.
         take_paths, targets = self._take_paths(shard), self._targets(shard)
         files = numbers.map(lambda numbers: (numbers, take_paths(numbers)))
-        images = batched(decoded(files.unbatch(), self.image_size, **self._how), self.batch_size)
+        images = decoding.batched(decoding.decoded(files.unbatch(), self.image_size, **self._how), self.batch_size)
 
         def join(files: tuple[tf.Tensor, tf.Tensor], batch: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-            (numbers, paths), (images, found) = files, with_own_channels(*batch)
+            (numbers, paths), (images, found) = files, decoding.with_own_channels(*batch)
             number = tf.minimum(tf.size(numbers), tf.size(found))
             are_there = tf.cast(tf.equal(numbers[:number], found[:number]), tf.int32)
             bad = paths[tf.reduce_sum(tf.math.cumprod(are_there)) :]  # the first is; others may come later
@@ -295,7 +288,7 @@ class ImageFiles:
         return batches.apply(tf.data.experimental.assert_cardinality(numbers.cardinality()))
 
     def _fault_in_turn(self, path: bytes) -> str:
-        _, places = decode_own_channels([path], self.image_size, **self._how)
+        _, places = decoding.decode_own_channels([path], self.image_size, **self._how)
         if len(places):
             return "cannot be decoded: a file before it is damaged, missing or closed; look at that"
         return _fault_as_text(path)
@@ -327,10 +320,10 @@ class ImageFiles:
             if read_cache is not None:
                 images, places = read_cache(numbers)
             else:
-                images, places = decode_own_channels(paths, self.image_size, serving=is_served, **self._how)
+                images, places = decoding.decode_own_channels(paths, self.image_size, serving=is_served, **self._how)
             labels, bad = targets(tf.gather(numbers, places)), _others(paths, places)
             if self._skips:
-                return to_rgb(images), labels[0], bad  # rebatch needs the same number of channels in all batches
+                return decoding.to_rgb(images), labels[0], bad  # rebatch needs equal numbers of channels in all batches
             with tf.control_dependencies([_assert_none(bad, None if is_served else _fault_as_text)]):
                 return tf.nest.map_structure(tf.identity, (images, *labels))
 
@@ -376,8 +369,8 @@ def _over_epochs(
 def _check_sizes(batch_size: int, resize: str) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
-    if resize not in RESIZES:
-        raise ValueError(f"resize must be one of {', '.join(RESIZES)}, got {resize!r}")
+    if resize not in decoding.RESIZES:
+        raise ValueError(f"resize must be one of {', '.join(decoding.RESIZES)}, got {resize!r}")
 
 
 def _check_service(service: str | None, cache: str | os.PathLike[str] | None) -> None:

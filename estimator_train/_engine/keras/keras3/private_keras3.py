@@ -33,7 +33,7 @@ def seed_states(layer: keras.layers.Layer) -> list[keras.Variable]:
 
 
 def compute_output_spec(function: Callable, *arguments: Nest) -> Nest:
-    """Calls a function on KerasTensors; creates variables, but changes none. Layers' public method hides errors."""
+    """Calls a function on KerasTensors, which creates variables at most; the public method of layers hides errors."""
     from keras.src import backend
 
     return backend.compute_output_spec(function, *arguments)

@@ -19,7 +19,7 @@ def placed(layer: keras.layers.Layer, device: str) -> keras.layers.Layer:
 
 
 def kept(model: keras.Model) -> CloneLayer | None:
-    """Returns a clone function that keeps each layer of `model` on the device of its variables, None if that is one."""
+    """Returns a clone function that keeps layers on the devices of their variables, or None if all share one."""
     if not is_graph(model):
         return None
     places = {}
