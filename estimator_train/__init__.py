@@ -1,7 +1,5 @@
 """tf.estimator for current TensorFlow. Lists the public names, spelled as in tf.estimator."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """tf.compat.v1.estimator.Estimator, which has export_savedmodel."""
 
-from __future__ import annotations
-
 import abc
 import os
 from collections.abc import Callable, Mapping

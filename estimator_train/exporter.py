@@ -1,7 +1,5 @@
 """Exporters, which train_and_evaluate calls for each checkpoint that it has evaluated."""
 
-from __future__ import annotations
-
 import abc
 import json
 import operator

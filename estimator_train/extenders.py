@@ -1,7 +1,5 @@
 """add_metrics: extends the evaluation of an Estimator with custom metrics."""
 
-from __future__ import annotations
-
 from estimator_train import estimator_v1
 from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.types import MetricFn

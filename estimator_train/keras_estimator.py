@@ -1,7 +1,5 @@
 """model_to_estimator: makes an Estimator from a compiled Keras model."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

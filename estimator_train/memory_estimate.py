@@ -1,7 +1,5 @@
 """Estimates the device memory that training a Keras model needs, without running it."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import math

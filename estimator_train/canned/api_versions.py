@@ -1,7 +1,5 @@
 """The differences between TensorFlow 1's and 2's canned estimators: optimizers, scopes, partitioners and a metric."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Models that ignore the features: BaselineClassifier, BaselineRegressor, BaselineEstimator."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """The base of all canned estimators: a model_fn that adds up the logits of its branches and passes them to a head."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Turns feature columns into tensors, with variables named as in tf.estimator's checkpoints."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterable, Iterator

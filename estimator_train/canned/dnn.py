@@ -1,7 +1,5 @@
 """Feed-forward networks over feature columns: DNNClassifier, DNNRegressor, DNNEstimator."""
 
-from __future__ import annotations
-
 import numbers
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Wide and deep: DNNLinearCombinedClassifier, DNNLinearCombinedRegressor, DNNLinearCombinedEstimator."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence

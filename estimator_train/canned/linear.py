@@ -1,7 +1,5 @@
 """Linear models over feature columns: LinearClassifier, LinearRegressor, LinearEstimator."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Builds specs for parsing tf.train.Examples that contain features, a label and optionally a weight."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

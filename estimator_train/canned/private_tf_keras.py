@@ -1,7 +1,5 @@
 """Private names of tf_keras that this package uses, each behind a function."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 v1 = tf.compat.v1

@@ -1,7 +1,5 @@
 """The canned estimators of tf.compat.v1.estimator, derived from those of tf.estimator."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar

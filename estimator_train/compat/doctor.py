@@ -3,8 +3,6 @@
 Each line is logged once, as a warning, and names the page that says more.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Heads, which compute predictions, loss, metrics and an EstimatorSpec from a model's logits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from estimator_train._engine.types import FeatureColumn

@@ -1,7 +1,5 @@
 """BinaryClassHead: binary classification with a single logit."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

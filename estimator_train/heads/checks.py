@@ -1,7 +1,5 @@
 """Checks the inputs of heads: logits, labels, weights and constructor arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ClassHead: the base of the heads of classifiers, and the names of their classes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Any

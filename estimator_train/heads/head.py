@@ -1,7 +1,5 @@
 """Head: the interface of heads, and the EstimatorSpec that is built through it."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias

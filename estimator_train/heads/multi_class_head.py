@@ -1,7 +1,5 @@
 """MultiClassHead: single-label classification with more than two classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

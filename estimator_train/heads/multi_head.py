@@ -1,7 +1,5 @@
 """MultiHead: combines several heads on one model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MultiLabelHead: classification with any number of classes per example."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

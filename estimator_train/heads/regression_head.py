@@ -1,7 +1,5 @@
 """RegressionHead, PoissonRegressionHead for counts and LogisticRegressionHead for probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

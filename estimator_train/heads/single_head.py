@@ -1,7 +1,5 @@
 """SingleHead: the base of all heads with a single output: weighted losses, metric keys and metric updates."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The drop-in: makes tf.estimator and the module paths of its old library resolve to this package."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.abc

@@ -1,7 +1,5 @@
 """The functions of the old module `head.base_head`, which custom heads call."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

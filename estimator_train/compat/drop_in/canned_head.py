@@ -1,7 +1,5 @@
 """The old module `canned.head`: the heads of TensorFlow 1, which derive from `_Head`."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import inspect

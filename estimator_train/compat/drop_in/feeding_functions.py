@@ -1,7 +1,5 @@
 """The old module `inputs.queues.feeding_functions`: queues of rows, backed by a `tf.data.Dataset`."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

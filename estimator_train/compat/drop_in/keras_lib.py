@@ -1,7 +1,5 @@
 """The old module `keras_lib`; tf_keras calls its model_to_estimator for tf.keras.estimator.model_to_estimator."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

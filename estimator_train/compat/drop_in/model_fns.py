@@ -1,7 +1,5 @@
 """The functions of the old modules `canned.dnn`, `canned.linear` and `canned.optimizers`, which forks of them call."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Modules and names that TensorFlow itself has moved or removed since programs for tf.estimator imported them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery

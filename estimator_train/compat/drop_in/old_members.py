@@ -3,8 +3,6 @@
 The drop-in imports this module when a name is first read from an old module. The library itself does not use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Private names of TensorFlow that this package uses, each behind a function."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The old module `head.sequential_head`: a head for sequences of different lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The old modules `training`, with its executor, and `tensorflow.python.distribute.estimator_training`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

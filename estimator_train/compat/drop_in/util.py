@@ -1,7 +1,5 @@
 """The old module `util`: extracts features and labels from the result of an input_fn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of installed modules, read from their files: nothing is imported."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util

@@ -1,7 +1,5 @@
 """Says whether a script finds a name, without importing TensorFlow: by the drop-in's tables and TensorFlow's files."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Any release may change them: then a name that works is said to be absent, and the tests of `lookup` fail.
 """
 
-from __future__ import annotations
-
 API = "tensorflow._api.v2"
 INSIDE = "tensorflow.python"
 

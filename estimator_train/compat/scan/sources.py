@@ -1,7 +1,5 @@
 """Reads the Python files and notebooks of a folder that somebody else wrote: parses them, and runs nothing."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import json

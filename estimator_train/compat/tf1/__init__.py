@@ -1,7 +1,5 @@
 """Runs scripts written for TensorFlow 1: makes `import tensorflow as tf` give them TF 1's names."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

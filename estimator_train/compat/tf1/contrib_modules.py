@@ -1,7 +1,5 @@
 """tensorflow.contrib: a module per file in compat/tf1/contrib, and helpful errors for all other names."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.abc

@@ -1,7 +1,5 @@
 """Maps names of tf.contrib to the places where TensorFlow has them today."""
 
-from __future__ import annotations
-
 from estimator_train.compat.drop_in.names import places
 from estimator_train.compat.tf1 import contrib
 

@@ -1,7 +1,5 @@
 """The module `tensorflow` of a TF 1 script: tf.compat.v1, with TensorFlow 2's names where they do not clash."""
 
-from __future__ import annotations
-
 import sys
 import types
 

@@ -1,7 +1,5 @@
 """Recognizes errors of scripts that need --tf1."""
 
-from __future__ import annotations
-
 import re
 import types
 

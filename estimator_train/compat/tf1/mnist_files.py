@@ -1,7 +1,5 @@
 """The module input_data of tensorflow.examples.tutorials.mnist, which TensorFlow 1 had: reads the files of MNIST."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

@@ -1,7 +1,5 @@
 """Modules below tensorflow.python that TensorFlow 1 filled with what is elsewhere today."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

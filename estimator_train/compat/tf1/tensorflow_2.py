@@ -1,7 +1,5 @@
 """Keeps `tensorflow` TensorFlow 2 for packages that need it, while it is TensorFlow 1 for everything else."""
 
-from __future__ import annotations
-
 import functools
 import importlib.abc
 import importlib.machinery

@@ -1,7 +1,5 @@
 """Runs a script on an old TensorFlow and on today's, and compares what it leaves and prints."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

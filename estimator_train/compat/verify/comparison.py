@@ -1,7 +1,5 @@
 """Compares numbers and text by name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple

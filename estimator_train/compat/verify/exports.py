@@ -1,7 +1,5 @@
 """Asks exported models for predictions of inputs that are made up."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from pathlib import Path

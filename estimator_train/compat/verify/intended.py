@@ -1,7 +1,5 @@
 """Knows why a result that only one side has may be no difference: the package saves more, or under other names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Collects the results of a script: what it leaves in its directory, and what it prints."""
 
-from __future__ import annotations
-
 import ast
 import glob
 import math

@@ -1,7 +1,5 @@
 """Runs a script in a directory of its own, with the Python of either TensorFlow."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

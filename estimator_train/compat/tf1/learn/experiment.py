@@ -1,7 +1,5 @@
 """tf.contrib.learn.Experiment over a tf.estimator.Estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """tf.contrib.learn.learn_runner: makes an Experiment and runs it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Export strategies of an Experiment, which are exporters of tf.estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
