@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import resource
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import estimator_train as et  # before TensorFlow
@@ -53,8 +55,11 @@ def _try(kind, count, folder):
     return Row(kind, outcome, fault)
 
 
-def _sample():
+def _sample(threads_before):
     gc.collect()
+    for _ in range(20):  # iterators are deleted in the background
+        if len(os.listdir("/proc/self/task")) > threads_before:
+            time.sleep(0.1)
     with open("/proc/self/statm") as file:
         memory = int(file.read().split()[1]) * _PAGE
     return memory, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
@@ -102,7 +107,8 @@ def _cycles(kind, count):
                 keras.backend.clear_session()
                 estimator = make(os.path.join(folder, f"run{number}"))
             _cycle(estimator)
-            samples.append(_sample())
+            settled = samples and kind != "new estimators"
+            samples.append(_sample(samples[-1][1] if settled else math.inf))
     print(json.dumps(samples))
 
 

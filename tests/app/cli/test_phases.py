@@ -50,7 +50,7 @@ def weights(prefix, name):
 
 def average(prefix, name):
     """Returns the moving average of the kernel of a layer in a checkpoint."""
-    averages, reader = slots.averages(str(prefix)), tf.train.load_checkpoint(str(prefix))
+    averages, reader = slots.averages(str(prefix), ()), tf.train.load_checkpoint(str(prefix))
     return reader.get_tensor(averages[f"{PLACES[name]}/kernel"] + VALUE)
 
 
