@@ -77,6 +77,7 @@ def in_any_order(batches):
     return sorted(batches, key=lambda batch: batch[0])
 
 
+@pytest.mark.slow
 def test_workers_decode_the_batches_of_this_process_in_any_order(workers, many):
     service, tasks = workers
     before = tasks()

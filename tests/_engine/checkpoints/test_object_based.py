@@ -213,6 +213,7 @@ def test_long_lists_of_differences_are_cut(tmp_path):
         restore(dense(5, 5, 5, 5, 5, 5), path)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_optimizer_gives_weights_and_trains(tmp_path):
     other, model = dense(5), dense(5)
     path = written(other, tmp_path)

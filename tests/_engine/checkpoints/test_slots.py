@@ -207,10 +207,11 @@ def test_a_keras_3_optimizer_counts_on_when_a_loss_scale_comes_or_goes(before, a
     assert estimator.get_variable_value(f"optimizer/{inner}_iterations/.ATTRIBUTES/VARIABLE_VALUE") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
-        slow((0, 1), (), keras.Sequential),
+        ((0, 1), (), keras.Sequential),
         ((0,), (1,), keras_3.Sequential),
     ],
     ids=str,
@@ -296,6 +297,7 @@ def test_averages_begin_with_weights_and_slots_survive_another_rate(kind, rate, 
     np.testing.assert_equal(again, {key: before[key] for key in again})
 
 
+@pytest.mark.slow
 def test_slots_follow_when_a_layer_makes_its_parts_in_another_order(tmp_path):
     class Pair(keras.layers.Layer):
         def __init__(self, order, **options):

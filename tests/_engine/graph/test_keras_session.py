@@ -110,6 +110,7 @@ def test_weights_of_every_kind_of_file_count(file, pretrained, tmp_path):
     assert losses.values == [pytest.approx(expected, rel=1e-5)]
 
 
+@pytest.mark.slow
 def test_a_later_checkpoint_or_a_warm_start_replaces_the_weights(pretrained, tmp_path):
     weights = pretrained.get_weights()
     first = estimator_of(untrained, tmp_path / "first", rate=0.0)

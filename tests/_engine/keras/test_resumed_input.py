@@ -103,7 +103,8 @@ def test_steps_of_several_batches_and_calls_of_several_steps_are_counted(trained
     assert trained(numbers(**make), replicas=2, accumulate_steps=3) == list(range(12, NUMBER))
 
 
-@pytest.mark.parametrize("size", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [None, 2])
 def test_batches_with_none_in_them_are_resumed(size, trained):
     def without_weights():
         data = from_dataset(2, 1)().map(lambda x, y: (x, y, None))

@@ -68,6 +68,7 @@ def test_images_that_cannot_be_read_are_left_out_of_a_comparison(settings, tmp_p
     assert read("unknown") is None
 
 
+@pytest.mark.slow
 def test_a_run_without_classes_has_a_report_without_them(command, own_flags, tmp_path):
     assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "3")[0] == 0
     code, output, _ = command("report", "--model-dir", tmp_path / "run")

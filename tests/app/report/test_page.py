@@ -210,6 +210,7 @@ def test_samples_are_drawn():
     assert "#12ab34" in colors(png)
 
 
+@pytest.mark.slow
 def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batches, tmp_path, blank_plots):
     config = et.RunConfig(tmp_path / "run", save_summary_steps=1)
     estimator = et.model_to_estimator(classifier(), config=config)

@@ -30,6 +30,7 @@ def test_the_given_model_keeps_its_weights_and_can_be_fitted(classifier, data, b
     assert estimator.train(batches(data, 32)).evaluate(batches(data, 32))["global_step"] == 6
 
 
+@pytest.mark.slow
 def test_weights_that_were_never_set_are_drawn_by_the_seed_of_the_config(data, batches, tmp_path):
     def draw(shape, dtype=None):
         return tf.random.normal(shape)  # Keras' own initializers have another seed

@@ -190,6 +190,7 @@ def test_optimizers_of_split_models_do_not_compile_with_xla(unet):
     assert not model_source(split).copy(tf.distribute.get_strategy()).optimizer.jit_compile
 
 
+@pytest.mark.slow
 def test_a_saved_split_model_is_the_plain_model(tmp_path, unet, split):
     split.save(tmp_path / "split.keras")
     loaded = keras.models.load_model(tmp_path / "split.keras", compile=False)
