@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 from models import KINDS, one_weight
+from slow_cases import both_kinds
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -49,9 +50,7 @@ def trained(tmp_path_factory):
 
 # Hooks and exporters see the same with both kinds of models; this is the faster one.
 of_model_fn = pytest.mark.parametrize("estimator", ["model_fn"], indirect=True)
-fast_keras = pytest.mark.parametrize(
-    "estimator", ["keras", pytest.param("model_fn", marks=pytest.mark.slow)], indirect=True
-)
+fast_keras = both_kinds("estimator", "keras")
 
 
 def train_and_evaluate(estimator, max_steps, exporter):

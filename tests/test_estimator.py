@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 import warm_python
 from models import Fetched, events, scalars
+from slow_cases import slow
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -24,11 +25,6 @@ v1 = tf.compat.v1
 
 KERNEL = "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
 ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def slow(*values):
-    """A case that shows on other numbers of replicas what a faster one shows, too."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 class MinusSum(keras.losses.Loss):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tf_keras as keras
+from slow_cases import slow
 
 import estimator_train as et
 from estimator_train.compat.drop_in import keras_lib
@@ -21,11 +22,6 @@ def file(request, tmp_path):
     model.save(tmp_path / request.param)
     (tmp_path / "ran").unlink(missing_ok=True)
     return tmp_path / request.param
-
-
-def slow(name):
-    """A format of a test that a faster one shows, too."""
-    return pytest.param(name, marks=pytest.mark.slow)
 
 
 fast_files = pytest.mark.parametrize("file", ["model.keras", "model.h5", slow("model")], indirect=True)

@@ -9,5 +9,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def unconverted(function: Function) -> Function:
-    """Returns `function` and what it calls without AutoGraph, 0.1 s for each at the start. Not if it calls a user's."""
+    """Returns `function` with AutoGraph switched off in it and in what it calls; not for what calls a user's function.
+
+    A process that starts to train would otherwise convert some thirty functions of the library, 0.1 s each.
+    """
     return tf.autograph.experimental.do_not_convert(function)

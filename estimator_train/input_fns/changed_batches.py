@@ -14,7 +14,7 @@ class ChangedBatches:
     """The input_fn that `augmented` and `class_weighted` return; implements the protocol `ChangesTraining`."""
 
     input_fn: Callable[..., tf.data.Dataset]  # of the original batches, (features, labels[, weights])
-    # Of a batch and a seed, an int64 tensor of shape (2,). Functions that compare equal are compiled only once.
+    # It takes a batch and a seed, an int64 tensor of shape (2,). Functions that compare equal are compiled once.
     change: Callable[[tuple, tf.Tensor], tuple]
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:

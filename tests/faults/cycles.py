@@ -55,11 +55,12 @@ def _try(kind, count, folder):
     return Row(kind, outcome, fault)
 
 
-def _sample(threads_before):
+def _sample(threads):
+    """Returns (bytes, threads, open files), once there are no more `threads`, or after two seconds."""
     gc.collect()
-    for _ in range(20):  # iterators are deleted in the background
-        if len(os.listdir("/proc/self/task")) > threads_before:
-            time.sleep(0.1)
+    end = time.monotonic() + 2
+    while len(os.listdir("/proc/self/task")) > threads and time.monotonic() < end:
+        time.sleep(0.1)  # an iterator is being deleted in the background
     with open("/proc/self/statm") as file:
         memory = int(file.read().split()[1]) * _PAGE
     return memory, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
@@ -98,7 +99,7 @@ def _cycle(estimator):
 
 def _cycles(kind, count):
     """Prints (bytes, threads, open files) after each cycle."""
-    samples = []
+    samples, threads = [], math.inf
     with tempfile.TemporaryDirectory() as folder:
         make = _graph_estimator if kind == "model_fn" else _keras_estimator
         estimator = make(os.path.join(folder, "run"))
@@ -107,8 +108,9 @@ def _cycles(kind, count):
                 keras.backend.clear_session()
                 estimator = make(os.path.join(folder, f"run{number}"))
             _cycle(estimator)
-            settled = samples and kind != "new estimators"
-            samples.append(_sample(samples[-1][1] if settled else math.inf))
+            samples.append(_sample(threads))
+            if kind != "new estimators":  # each of which has threads of its own
+                threads = samples[-1][1]
     print(json.dumps(samples))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from models import KINDS, Fetched, growing, maker, scalars
+from slow_cases import both_kinds
 
 import estimator_train as et
 
@@ -26,13 +27,8 @@ of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)  # the faster one
 
 
-def slow(kind):
-    """The case of a kind of model, of a test that the other kind shows, too."""
-    return pytest.param(kind, marks=pytest.mark.slow)
-
-
-fast_keras = pytest.mark.parametrize("make_estimator", ["keras", slow("model_fn")], indirect=True)
-fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
+fast_keras = both_kinds("make_estimator", "keras")
+fast_model_fn = both_kinds("make_estimator", "model_fn")
 
 
 def ones(steps=None):

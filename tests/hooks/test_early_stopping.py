@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 from models import FAR, KINDS, approaching, approaching_model_fn, label, maker
+from slow_cases import both_kinds
 
 import estimator_train as et
 from estimator_train import experimental as early
@@ -22,12 +23,7 @@ def make_estimator(request, tmp_path):
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
 
 
-def slow(kind):
-    """The case of a kind of model, of a test that the other kind shows, too."""
-    return pytest.param(kind, marks=pytest.mark.slow)
-
-
-fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
+fast_model_fn = both_kinds("make_estimator", "model_fn")
 
 
 @pytest.fixture

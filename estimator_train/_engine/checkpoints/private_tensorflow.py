@@ -19,7 +19,8 @@ def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) ->
 
 
 def forget_values_to_come(model: Any) -> None:
-    """Drops what restores hold for variables to come; TensorFlow would keep all it knows of their checkpoints."""
+    """Drops the values that earlier restores hold for variables that `model` has not created yet."""
+    # With each of them, TensorFlow would keep all that it knows of the old checkpoint.
     for part in tf.train.TrackableView(model).descendants():
         part._deferred_dependencies.clear()
 

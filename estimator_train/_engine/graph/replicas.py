@@ -18,7 +18,8 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
     if strategy is None:
         return tf.distribute.get_strategy()
     is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
-    # MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs.
+    # MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs. NCCL sums on GPUs instead, and one
+    # device elsewhere.
     if is_mirrored and private_tensorflow.reduces_by_collectives(strategy):
         devices = strategy.extended.worker_devices
         are_gpus = all(tf.DeviceSpec.from_string(device).device_type == "GPU" for device in devices)

@@ -16,7 +16,7 @@ v1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
-    """Opens sessions restored from the checkpoint `path`, or with `resumes`, by the chief, from the newest one."""
+    """Opens sessions restored from the checkpoint `path`, or with `resumes` from the newest; workers wait."""
 
     scaffold: Scaffold
     config: RunConfig

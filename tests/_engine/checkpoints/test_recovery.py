@@ -6,6 +6,7 @@ import shutil
 import pytest
 import tensorflow as tf
 from models import KINDS, approaching, label, receiver
+from slow_cases import both_kinds
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -29,13 +30,8 @@ def estimator_in(kind):
     return make
 
 
-def slow(kind):
-    """The case of a kind of model, of a test that the other kind shows, too."""
-    return pytest.param(kind, marks=pytest.mark.slow)
-
-
-fast_keras = pytest.mark.parametrize("kind", ["keras", slow("model_fn")], indirect=True)
-fast_model_fn = pytest.mark.parametrize("kind", [slow("keras"), "model_fn"], indirect=True)
+fast_keras = both_kinds("kind", "keras")
+fast_model_fn = both_kinds("kind", "model_fn")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 import tensorflow as tf
 from models import KINDS, growing, maker
+from slow_cases import both_kinds
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -32,13 +33,8 @@ def make_estimator(request, tmp_path):
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
-def slow(kind):
-    """The case of a kind of model, of a test that the other kind shows, too."""
-    return pytest.param(kind, marks=pytest.mark.slow)
-
-
-fast_keras = pytest.mark.parametrize("make_estimator", ["keras", slow("model_fn")], indirect=True)
-fast_model_fn = pytest.mark.parametrize("make_estimator", [slow("keras"), "model_fn"], indirect=True)
+fast_keras = both_kinds("make_estimator", "keras")
+fast_model_fn = both_kinds("make_estimator", "model_fn")
 
 
 def ones():

@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from slow_cases import slow
 
 import estimator_train as et
 from estimator_train._engine.checkpoints import CheckpointError, slots
 
 QUIET = {"save_summary_steps": None, "checkpoint_save_graph_def": False}  # no test reads these files
-
-
-def slow(*values):
-    """A case of what a faster one shows, too."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def build(weights=None, frozen=1, optimizer=None):

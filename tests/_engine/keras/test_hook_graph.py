@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from slow_cases import slow
 
 import estimator_train as et
 
@@ -80,11 +81,6 @@ def assign(source):
 
 
 FIVES, THREES = [[5.0] * 2] * 3, [3.0] * 2
-
-
-def slow(*values):
-    """A case of what a faster one shows, too."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(

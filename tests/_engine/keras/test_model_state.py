@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 from runs import copy_as_of
+from slow_cases import slow
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import model_source
@@ -125,10 +126,6 @@ def saved_values(path):
     reader = tf.train.load_checkpoint(str(path))
     names = reader.get_variable_to_shape_map()
     return {name: reader.get_tensor(name) for name in names if name.endswith("VALUE") and "counter" not in name}
-
-
-def slow(name):
-    return pytest.param(name, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module", params=["scaled nadam", *(slow(name) for name in _MODELS if name != "scaled nadam")])
