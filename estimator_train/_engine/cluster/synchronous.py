@@ -73,6 +73,18 @@ def _total(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]
     return total
 
 
+def last_sums(sums: Sums, *values: int | None) -> list[int]:
+    """Returns `sums(*values)`, after which any process may end.
+
+    One that ends at once takes with it what the others have yet to receive. All therefore wait for all again; whoever
+    is gone by then had nothing left to do.
+    """
+    result = sums(*values)
+    with contextlib.suppress(LostWorkerError):
+        sums(0)
+    return result
+
+
 def agreed(config: RunConfig, value: int) -> int:
     """Returns the chief's `value`, an int, in every process that trains with the `RunConfig` `config`."""
     if not spans_workers(config.train_distribute):
@@ -166,5 +178,5 @@ class StopTogetherHook(SessionRunHook):
                 run_context.session.run(self._train_op)
 
     def end(self, session: Session) -> None:
-        if any(self._sums(interruption.is_due)):  # waits until the chief has written the last checkpoint
+        if any(last_sums(self._sums, interruption.is_due)):  # waits until the chief has written the last checkpoint
             raise Terminated

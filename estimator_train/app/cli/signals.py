@@ -85,7 +85,7 @@ class StopOnSignal(SavingHook):
             yield
         finally:
             if self._sums is not None:
-                self._sums(0)
+                synchronous.last_sums(self._sums, 0)
 
     def check(self):
         """Raises `Stopped` if a signal was received."""
@@ -114,7 +114,7 @@ class StopOnSignal(SavingHook):
     def end(self, session):
         if self._sums is None:
             return
-        counts = self._sums(*(self.received == number for number in _NUMBERS))
+        counts = synchronous.last_sums(self._sums, *(self.received == number for number in _NUMBERS))
         came = [number for number, count in zip(_NUMBERS, counts, strict=True) if count]
         if came:
             self.received = came[-1]

@@ -15,6 +15,7 @@ import warm_python
 
 import estimator_train as et
 from estimator_train import distribution
+from estimator_train._engine.cluster.synchronous import LostWorkerError, StopTogetherHook
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train.app.cli.commands.launch import free_addresses
 
@@ -188,6 +189,21 @@ def test_processes_that_see_different_model_dirs_fail_with_that_reason(start, tm
         assert "model_dir must be a directory that they share" in process.log.read_text()
     after = checkpoint(tmp_path / "chief's")
     assert all(np.array_equal(value, after[name]) for name, value in before.items())
+
+
+def test_a_worker_that_ends_as_soon_as_it_may_is_not_lost():
+    waits = []
+
+    def sums(*values):
+        waits.append(values)
+        if len(waits) > 1:
+            raise LostWorkerError("it has ended before this process has received its last number")
+        return [0]
+
+    StopTogetherHook(agreement=None, train_op=None, sums=sums).end(session=None)
+    assert len(waits) == 2
+    with pytest.raises(LostWorkerError):
+        StopTogetherHook(agreement=None, train_op=None, sums=sums).end(session=None)
 
 
 def test_a_laptop_and_an_evaluator_need_no_cluster(monkeypatch):
