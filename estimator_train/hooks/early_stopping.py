@@ -115,7 +115,8 @@ def stop_if_no_increase_hook(
 ) -> tf.compat.v1.train.SessionRunHook:
     """Returns a hook that stops training once a metric's highest value is `max_steps_without_increase` steps old.
 
-    Steps are global steps. The other arguments and the errors are those of `stop_if_higher_hook`.
+    Steps are global steps; NaN is worse than any other value. The other arguments and the errors are those of
+    `stop_if_higher_hook`.
 
         >>> stop = et.experimental.stop_if_no_increase_hook(estimator, "accuracy", max_steps_without_increase=200)
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
@@ -135,7 +136,8 @@ def stop_if_no_decrease_hook(
 ) -> tf.compat.v1.train.SessionRunHook:
     """Returns a hook that stops training once a metric's lowest value is `max_steps_without_decrease` steps old.
 
-    Steps are global steps. The other arguments and the errors are those of `stop_if_higher_hook`.
+    Steps are global steps; NaN is worse than any other value. The other arguments and the errors are those of
+    `stop_if_higher_hook`.
 
         >>> stop = et.experimental.stop_if_no_decrease_hook(estimator, "loss", max_steps_without_decrease=200)
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
@@ -320,7 +322,7 @@ def _stands_still(
         for step, value in values.items():
             if step < min_steps:
                 continue
-            if best is None or is_better(value, best[1]):
+            if best is None or is_better(value, best[1]) or (math.isnan(best[1]) and not math.isnan(value)):
                 best = step, value
             age = step - best[0]
             if age >= max_steps:

@@ -1,5 +1,6 @@
 """Early-stopping hooks stop trainings at the step that evaluations tell, under every strategy and on any checkpoint."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from models import FAR, KINDS, approaching, approaching_model_fn, label, maker
@@ -79,6 +80,8 @@ NO_DECREASE, NO_INCREASE = early.stop_if_no_decrease_hook, early.stop_if_no_incr
         (NO_DECREASE, 20, 0, {0: 3.0, 10: 2.0, 30: 2.0, 40: 1.0}, True),  # it had to stop at 30
         (NO_DECREASE, 20, 15, {0: 1.0, 10: 2.0, 20: 5.0, 30: 6.0}, False),
         (NO_DECREASE, 20, 0, {}, False),
+        (NO_DECREASE, 20, 0, {0: np.nan, 10: 3.0, 20: 2.0}, False),
+        (NO_DECREASE, 20, 0, {0: np.nan, 10: np.nan, 20: np.nan}, True),
         (NO_INCREASE, 20, 0, {0: 1.0, 10: 2.0, 20: 2.0, 30: 1.0}, True),
         (NO_INCREASE, 20, 0, {0: 1.0, 10: 2.0, 20: 2.5, 30: 1.0}, False),
         (early.stop_if_higher_hook, 2.0, 0, {0: 2.0, 10: 1.0}, False),

@@ -64,7 +64,7 @@ training 97,956 weights
 100%|{bar}| 6/6, 00:00 to go, loss {number}, accuracy {number}, {number} examples/s
 evaluating runs/synthetic_oct/model.ckpt-6
 trained 6 steps, {number} examples/s, {number}% of the time spent waiting for input
-6 steps are too few to judge this model: its accuracy of {number} is nearer to the
+step 6 is too early to judge this model: its accuracy of {number} is nearer to the
 {number} of always answering one class than to 1; give --epochs 150, some 300
 steps
 the report is runs/synthetic_oct/report/report.html

@@ -69,7 +69,7 @@ def _too_short(run, result):
         return None
     epochs = math.ceil(DEFAULT_STEPS / run.steps_per_epoch)
     return (
-        f"{result.last_step} steps are too few to judge this model: its accuracy of {accuracy:.4f} is nearer to the "
+        f"step {result.last_step} is too early to judge this model: its accuracy of {accuracy:.4f} is nearer to the "
         f"{by_guessing:.4f} of always answering one class than to 1; give --epochs {epochs}, some {DEFAULT_STEPS} steps"
     )
 

@@ -20,7 +20,7 @@ def run(settings, tmp_path):
 def test_a_run_that_was_too_short_to_judge_says_so(run):
     short, learned = (Result("model.ckpt-2", {"accuracy": accuracy}, 2, None) for accuracy in (0.5, 0.8))
     assert _too_short(run, short) == (
-        "2 steps are too few to judge this model: its accuracy of 0.5000 is nearer to the 0.5000 of always answering "
+        "step 2 is too early to judge this model: its accuracy of 0.5000 is nearer to the 0.5000 of always answering "
         "one class than to 1; give --epochs 100, some 300 steps"
     )
     assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
