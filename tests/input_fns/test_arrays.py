@@ -41,6 +41,12 @@ def test_dicts_and_tuples_keep_their_structure():
     np.testing.assert_array_equal(batch[1][1], X[:2])
 
 
+def test_big_endian_arrays_keep_their_values():
+    (batch,) = arrays({"scan": X.astype(">f4"), "name": np.array(["a", "bc"] * 5, ">U2")})()
+    np.testing.assert_array_equal(batch["scan"], X)
+    assert batch["name"].numpy().tolist() == [b"a", b"bc"] * 5
+
+
 def test_features_alone_are_not_taken_for_features_and_labels():
     assert next(iter(arrays(X)())).shape == (10, 2)
     (features,) = next(iter(arrays((X, Y))()))

@@ -59,7 +59,13 @@ def rows_of(columns: Sequence[np.ndarray], structure: Nest, numbers: tf.Tensor) 
     """Returns the rows with these numbers of arrays, one for each leaf of `structure`, in its form."""
     # tf.gather would turn the arrays into constants of the graph. Unlike column[numbers], np.take releases the GIL.
     dtypes = [tf.as_dtype(column.dtype) for column in columns]
-    rows = tf.numpy_function(lambda places: [np.take(column, places, axis=0) for column in columns], [numbers], dtypes)
+
+    def take(places: np.ndarray) -> list[np.ndarray]:
+        rows = [np.take(column, places, axis=0) for column in columns]
+        # TensorFlow takes the bytes of a function's results as they lie, so those of big-endian arrays are swapped.
+        return [row if row.dtype.isnative else row.astype(row.dtype.newbyteorder("=")) for row in rows]
+
+    rows = tf.numpy_function(take, [numbers], dtypes)
     for tensor, column in zip(rows, columns, strict=True):
         tensor.set_shape((*numbers.shape, *column.shape[1:]))
     return tf.nest.pack_sequence_as(structure, rows)
