@@ -148,6 +148,8 @@ def _ends_with_whole_group(dataset: tf.data.Dataset, replicas: int) -> bool:
 
 def _drop_incomplete(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Drops the last batches of `dataset` if they are too few for one batch per replica."""
+    if _has_none(dataset.element_spec):
+        return _with_tensors_for_none(dataset, functools.partial(_drop_incomplete, replicas=replicas))
     windows = dataset.window(replicas, drop_remainder=True)
     return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
@@ -157,8 +159,9 @@ def _share_out(dataset: tf.data.Dataset, replicas: int, preprocess: Preprocess =
     """Splits the last batches of `dataset` to make the number of batches a multiple of `replicas`."""
     # Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
     # group. If that would leave a replica without an example, they are split together with the last complete group.
-    if _has_none(dataset.element_spec):  # in a window, each part becomes a dataset, and None cannot
-        return _share_out_with_none(dataset, replicas, preprocess)
+    if _has_none(dataset.element_spec):
+        share = functools.partial(_share_out, replicas=replicas, preprocess=_filling(preprocess, dataset.element_spec))
+        return _with_tensors_for_none(dataset, share)
 
     def group(index: tf.Tensor, window: Nest) -> tf.data.Dataset:
         # A window has a group and the next one, so the remainder is seen together with the last complete group.
@@ -178,19 +181,25 @@ def _share_out(dataset: tf.data.Dataset, replicas: int, preprocess: Preprocess =
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)
 
 
-def _share_out_with_none(dataset: tf.data.Dataset, replicas: int, preprocess: Preprocess) -> tf.data.Dataset:
-    """Like `_share_out`, for batches in which some parts are None, in whose places there are tensors meanwhile."""
+def _with_tensors_for_none(
+    dataset: tf.data.Dataset, share: Callable[[tf.data.Dataset], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """Returns `share` of a dataset of batches in which some parts are None, in whose places it gets tensors."""
+    # In a window, each part becomes a dataset, and None cannot.
     spec = dataset.element_spec
-    of_features = spec[0] if isinstance(spec, tuple) else spec
-    filled = preprocess and (lambda features: _with_tensors(preprocess(_with_none(features, of_features))))
 
     def map_batches(dataset: tf.data.Dataset, function: Callable[[Nest], Nest]) -> tf.data.Dataset:
         if isinstance(spec, tuple):
             return dataset.map(lambda *parts: function(parts))
         return dataset.map(function)
 
-    shared = _share_out(map_batches(dataset, _with_tensors), replicas, filled)
-    return map_batches(shared, lambda batch: _with_none(batch, spec))
+    return map_batches(share(map_batches(dataset, _with_tensors)), lambda batch: _with_none(batch, spec))
+
+
+def _filling(preprocess: Preprocess, spec: Nest) -> Preprocess:
+    """Returns `preprocess` for features of batches like `spec` that have tensors in the places of None."""
+    of_features = spec[0] if isinstance(spec, tuple) else spec
+    return preprocess and (lambda features: _with_tensors(preprocess(_with_none(features, of_features))))
 
 
 def _has_none(spec: Nest) -> bool:

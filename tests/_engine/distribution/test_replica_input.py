@@ -129,6 +129,13 @@ def test_none_is_a_part_of_batches():
     assert [features["rows"].numpy().tolist() for features, _ in in_order] == [rows for _, rows, _ in batches]
 
 
+def test_none_is_a_part_of_batches_of_which_incomplete_groups_are_dropped():
+    given = tf.data.Dataset.range(7).batch(2).filter(lambda rows: tf.size(rows) > 1).map(lambda rows: (rows, None))
+    kept = replica_input._drop_incomplete(given, 2)
+    assert kept.element_spec == given.element_spec
+    assert [(rows.numpy().tolist(), labels) for rows, labels in kept] == [([0, 1], None), ([2, 3], None)]
+
+
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_each_replica_takes_the_next_batch(replicas, mirrored):
     strategy = mirrored(replicas)
