@@ -62,6 +62,7 @@ def generator(
     Training resumed with `RunConfig(resume_input=True)` starts in the epoch where it stopped if both `batch_size` and
     `elements_per_epoch` are given; otherwise it reads all earlier elements again. A parameter `first` gets the number
     of the element, from 0, at which to start the first epoch; otherwise earlier elements are generated and dropped.
+    Checkpoints count no `Skipped` elements, so for each of them, such a start is one element too early.
 
     Raises:
       ValueError: an argument is invalid, or there are several workers but `make_generator` has no parameter
