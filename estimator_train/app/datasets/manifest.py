@@ -7,7 +7,7 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +79,11 @@ class ManifestImages(ImageFiles):
         for name, number in kept.counts().items():
             if not number:
                 raise ValueError(f"label {name} has too few training images to hold out {share:g} of them")
+        return kept, held
+
+    def parted(self, rows: Iterable[int]) -> tuple["ManifestImages", "ManifestImages"]:
+        """Returns the part without some rows, and a part of these, whose evaluation counts all images alike."""
+        kept, held = super().parted(rows)
         return kept, dataclasses.replace(held, weights=None)
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:

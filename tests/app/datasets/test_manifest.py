@@ -73,6 +73,13 @@ def test_a_share_of_each_class_is_held_out_with_its_labels(manifest):
         assert int(path.rpartition("/")[2].partition(".")[0]) % 2 == label
 
 
+def test_rows_held_out_by_number_count_alike_in_evaluations(manifest):
+    rows = [(f"{index}.png", "ab"[index % 2], "train", 1 + index) for index in range(4)]
+    data = open_manifest(manifest(("path", "label", "split", "weight"), *rows, ("4.png", "a", "test", 1)))
+    data = data.holding_out([0, 3])
+    assert data.train.weights.tolist() == [2, 3] and data.validation.weights is None
+
+
 def test_other_rows_are_all_evaluated_or_those_of_their_split(manifest):
     about = {"task": "classification", "image_size": (8, 8)}
     file = manifest(("path", "label"), ("1", "a"), ("2", "a"))
