@@ -25,6 +25,7 @@ class Result:
     metrics: dict[str, Any]
     last_step: int  # of the last checkpoint
     kept: str | None  # the checkpoint that --keep-best keeps
+    stopped_early: bool = False  # by --early-stopping, not by a callback
 
 
 def say_result(result, run, timing, report, input_fn, say):
@@ -37,7 +38,7 @@ def say_result(result, run, timing, report, input_fn, say):
     say(timing_lines(timing, run.model_dir, step))
     if timing["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         say(on_terminal([diagnosis(timing, run.settings, training, run.data, input_fn)]))
-    if training.early_stopping and run.data and step < run.last_step:  # a dataset is endless, so it stopped early
+    if result.stopped_early:
         fall = {"min": "fall", "max": "rise"}[monitor.direction]
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     if too_short := _too_short(run, result):
@@ -67,11 +68,15 @@ def _too_short(run, result):
     by_guessing = max(counts["eval"].values()) / run.data.eval_examples
     if accuracy - by_guessing > 1 - accuracy:
         return None
-    epochs = math.ceil(DEFAULT_STEPS / run.steps_per_epoch)
-    return (
+    said = (
         f"step {result.last_step} is too early to judge this model: its accuracy of {accuracy:.4f} is nearer to the "
-        f"{by_guessing:.4f} of always answering one class than to 1; give --epochs {epochs}, some {DEFAULT_STEPS} steps"
+        f"{by_guessing:.4f} of always answering one class than to 1"
     )
+    if result.last_step < run.last_step:  # more epochs would be stopped, too
+        return said
+    if run.settings.phases:
+        return f"{said}; give the --phases more epochs, some {DEFAULT_STEPS} steps in all"
+    return f"{said}; give --epochs {math.ceil(DEFAULT_STEPS / run.steps_per_epoch)}, some {DEFAULT_STEPS} steps"
 
 
 def unmonitored(run):

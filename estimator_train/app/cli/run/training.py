@@ -346,6 +346,13 @@ def _early_stopping(training, part):
     )
 
 
+def _has_stopped_early(job, step):
+    part, training = job.parts[0], job.run.training
+    if not (training.early_stopping and part.last_step and step < part.last_step):
+        return False
+    return _early_stopping(training, part).has_stopped()
+
+
 def _evaluate(job, metrics, stop, loggers):
     """Returns the `Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
     run, last = job.run, job.estimator.latest_checkpoint()
@@ -354,10 +361,11 @@ def _evaluate(job, metrics, stop, loggers):
         # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
         best = run_file.best_checkpoint(run.model_dir)
     step = run_file.step_of(last)
+    about = {"last_step": step, "kept": best, "stopped_early": _has_stopped_early(job, step)}
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
     if is_final and metrics["global_step"] == run_file.step_of(checkpoint):
-        return Result(checkpoint, metrics, step, best)
+        return Result(checkpoint, metrics, **about)
     stop.check()
     if run.training.evaluate_every:  # otherwise it is a point of the curves
         name = "final"
@@ -371,7 +379,7 @@ def _evaluate(job, metrics, stop, loggers):
             logger.log_evaluation(metrics | {"global_step": step}, prefix=f"{name}_")
         else:
             logger.log_evaluation(metrics)
-    return Result(checkpoint, metrics, step, best)
+    return Result(checkpoint, metrics, **about)
 
 
 def _write_report(job, result, loggers):

@@ -26,6 +26,15 @@ def test_a_run_that_was_too_short_to_judge_says_so(run):
     assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
 
 
+def test_a_short_run_with_phases_or_that_stopped_is_not_told_to_give_epochs(run):
+    short = Result("model.ckpt-2", {"accuracy": 0.5}, 2, None)
+    longer = dataclasses.replace(run, training=Training(epochs=100))
+    assert _too_short(longer, short).endswith("of always answering one class than to 1")
+    phases = dataclasses.replace(run.settings, phases="freeze=all epochs=1")
+    in_phases = dataclasses.replace(run, settings=phases, training=Training(), ended_phases=(2,))
+    assert _too_short(in_phases, short).endswith("to 1; give the --phases more epochs, some 300 steps in all")
+
+
 def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
     timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "seconds": 20.0}
     timing |= {"checkpoint_seconds": 0.0, "evaluation_seconds": 0.0}

@@ -59,3 +59,17 @@ def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
     assert "the accuracy did not fall in 1 evaluations" in output
     assert f"the best checkpoint is kept as {run.model_dir}/export/best_checkpoint/model.ckpt-" in output
     assert output.count("evaluated ") > 1
+
+
+@pytest.mark.slow
+def test_a_training_that_a_callback_stops_is_not_said_to_stop_early(run, tmp_path, capsys):
+    (tmp_path / "own.py").write_text(
+        "import tf_keras as keras\n"
+        "class Stop(keras.callbacks.Callback):\n"
+        "    def on_epoch_end(self, epoch, logs=None):\n"
+        "        self.model.stop_training = True\n"
+    )
+    stopped = changed(run, max_steps=9, evaluate_every=1, early_stopping=9, callbacks=f"{tmp_path}/own.py:Stop")
+    assert run_training(stopped) == 0
+    output = capsys.readouterr().out
+    assert "evaluated" in output and "did not fall" not in output and "model.ckpt-9" not in output
