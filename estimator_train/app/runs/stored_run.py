@@ -79,7 +79,10 @@ class StoredRun:
         """Why a checkpoint cannot be used, None for an intact one, by the path prefixes of all, the oldest first."""
         from estimator_train._engine import checkpoints
 
-        return {path: checkpoints.damage_of(path) for path in checkpoints.kept_in(self.model_dir)}
+        paths = checkpoints.kept_in(self.model_dir)
+        if self.best and os.path.basename(self.best) not in map(os.path.basename, paths):
+            paths = [self.best, *paths]  # training keeps only a few others, which are newer
+        return {path: checkpoints.damage_of(path) for path in paths}
 
     @property
     def keeps_best(self) -> bool:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 import estimator_train as et
 from estimator_train.app.runs import evaluations
@@ -103,3 +104,11 @@ def test_the_best_step_is_that_of_the_kept_checkpoint(tmp_path):
     for name in ("model.ckpt-30.index", "model.ckpt-30.data-00000-of-00001", "checkpoint"):
         (kept / name).touch()
     assert stored(tmp_path).best_step == 30
+
+
+def test_a_best_checkpoint_that_is_older_than_the_others_is_one_of_the_run(tmp_path):
+    checkpoint, best = tf.train.Checkpoint(x=tf.Variable(1.0)), tmp_path / "export" / "best_checkpoint"
+    newest, older = checkpoint.write(str(tmp_path / "model.ckpt-9")), checkpoint.write(str(best / "model.ckpt-2"))
+    assert stored(tmp_path).damages == {older: None, newest: None}
+    checkpoint.write(str(tmp_path / "model.ckpt-2"))
+    assert list(stored(tmp_path).damages) == [str(tmp_path / "model.ckpt-2"), newest]
