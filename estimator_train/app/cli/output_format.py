@@ -55,7 +55,12 @@ def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:
 
 
 def as_table(rows: Iterable[Any], headers: Any = "keys") -> str:
-    return tabulate.tabulate(rows, headers=headers, floatfmt=".4f", missingval="n/a")
+    """Formats rows, of which the first says which columns are texts: a class 2.5 is no number to be rounded."""
+    rows = list(rows)
+    first = next(iter(rows), ())
+    values = first.values() if isinstance(first, dict) else first
+    texts = [place for place, value in enumerate(values) if isinstance(value, str)]
+    return tabulate.tabulate(rows, headers=headers, floatfmt=".4f", missingval="n/a", disable_numparse=texts)
 
 
 def _json(entries):

@@ -10,6 +10,7 @@ import os
 import runpy
 import shutil
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,13 @@ def test_a_table_is_the_default_format_and_a_checkpoint_can_be_chosen(command, t
     assert command(*flags, "--checkpoint", "model.ckpt-12")[1] == newest
     _, newest, _ = command(*flags, "--csv")  # with all digits
     assert command(*flags, "--csv", "--checkpoint", "6")[1] != newest
+
+
+def test_a_class_that_looks_like_a_number_is_printed_as_it_is(capsys):
+    entries = [{"file": "a.png", "class": name, "probabilities": {"2.5": 0.75, "1e5": 0.25}} for name in ("2.5", "1e5")]
+    predict._write(types.SimpleNamespace(top=None, out=None, json=False, csv=False), entries, "class", ["2.5", "1e5"])
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split() for row in rows] == [["a.png", name, "0.7500", "0.2500"] for name in ("2.5", "1e5")]
 
 
 TWO_OUTPUTS = """
