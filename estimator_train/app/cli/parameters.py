@@ -130,7 +130,7 @@ class Function(Text):
 
     def convert(self, value, param, ctx):
         check_function(super().convert(value, param, ctx), flag_of(param.name))
-        return os.path.abspath(value)
+        return absolute(value)  # that of the file which is checked, where .. follows a link
 
 
 class Model(OneOf):

@@ -85,6 +85,8 @@ def test_a_path_through_a_link_is_the_one_that_the_system_follows(tmp_path, monk
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "deep")
     assert convert(parameters.Directory(), "link/../run") == f"{tmp_path}/elsewhere/run"
     assert convert(parameters.Directory(), "elsewhere/../run") == "elsewhere/../run"
+    (tmp_path / "elsewhere" / "own.py").write_text("def f(): ...\n")
+    assert convert(parameters.Function(), "link/../own.py:f") == f"{tmp_path}/elsewhere/own.py:f"
 
 
 def test_only_a_file_is_replaced_by_a_file_to_write(tmp_path):
