@@ -74,6 +74,13 @@ def test_shuffle_is_anew_each_epoch_and_the_same_for_the_same_seed():
     assert labels_of(arrays(X, Y, batch_size=10, num_epochs=2, shuffle=True, seed=4)()) != [first, second]
 
 
+def test_shuffle_leaves_no_epoch_in_the_order_of_the_rows():
+    for seed in range(6):
+        numbers = arrays(np.arange(50), batch_size=300, num_epochs=6, shuffle=True, seed=seed)().get_single_element()
+        in_place = np.reshape(numbers, (6, 50)) == np.arange(50)
+        assert in_place.mean(axis=1).max() < 0.2, seed
+
+
 @pytest.mark.parametrize("drop_remainder", [False, True])
 def test_it_begins_at_any_row(drop_remainder):
     options = {"batch_size": 4, "num_epochs": 3, "shuffle": True, "seed": 3}
