@@ -8,6 +8,7 @@ from estimator_train._engine.checkpoints import saver_hook
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.events import event_writer
 from estimator_train._engine.model_fn import EstimatorSpec, Run
+from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import private_tensorflow
 from estimator_train._engine.session.timer import GridTimer, StepTimer
@@ -171,6 +172,6 @@ class EvalProgressHook(SessionRunHook):
 
     def end(self, session: Session) -> None:
         if self._count == 0:  # raise before FinalOpsHook fetches results that do not exist
-            raise ValueError(
+            raise UnsuitableError(
                 "evaluate got no data: the input_fn's dataset is empty, or a hook stopped it before the first batch."
             )

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train._engine.model_fn import EstimatorSpec, Run
+from estimator_train._engine.remedies import UserError
 from estimator_train._engine.training_hooks import EvalProgressHook, LogLossHook, StopIfAlreadyDone, training_hooks
 
 v1 = tf.compat.v1
@@ -82,6 +83,7 @@ def test_an_evaluation_stops_at_its_limit_and_logs_a_tenth_each(limit, logged, o
     ]
 
 
-def test_an_evaluation_without_data_is_refused(one_step):
-    with pytest.raises(ValueError, match="evaluate got no data"):
+def test_an_evaluation_without_data_is_one_line_to_the_user(one_step):
+    with pytest.raises(ValueError, match="evaluate got no data") as refusal:
         train(one_step, [EvalProgressHook(None)], most=0)
+    assert isinstance(refusal.value, UserError)
