@@ -93,7 +93,10 @@ def _chief_hooks(
 ) -> list[SessionRunHook]:
     """Returns the chief's hooks, which save checkpoints and write events; `savers` are hooks that save already."""
     if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
-        v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
+        if spec.loss.op.type == "Placeholder":  # of a Keras model, which has taken the name "loss"
+            v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
+        else:  # the tag is loss_1 if model_fn has a scope called "loss", as in the events of tf.estimator
+            v1.summary.scalar("loss", spec.loss)
 
     hooks = []
     if savers:

@@ -565,6 +565,15 @@ def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estima
     assert written >= {(1, "largest", 3.0), (2, "largest", 7.0), (1, "loss", 1.5), (2, "loss", 5.5)}
 
 
+def test_the_loss_of_a_scope_called_loss_is_written_as_loss_1(make_estimator):
+    def scoped(features, labels, mode):
+        with tf.name_scope("loss"):
+            return mean_spec(mode, tf.reduce_mean(features["x"]))
+
+    estimator = make_estimator(scoped, save_summary_steps=1).train(numbers(4))
+    assert [tag for _, tag, _ in events(estimator.model_dir)] == ["loss_1"]
+
+
 @pytest.mark.parametrize(
     ("kind", "replicas"),
     [pytest.param("by the optimizer", 2, marks=pytest.mark.slow), ("assigned", None), ("in a branch", None)],
