@@ -413,7 +413,7 @@ def test_checkpoint_path_chooses_what_is_evaluated(trained, tmp_path):
     assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "global_step": 12}
     assert trained.evaluate(rows(batch_size=12), checkpoint_path=first) == {"loss": 0, "global_step": 0}
     assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "global_step": 12}
-    with pytest.raises((ValueError, tf.errors.NotFoundError), match="model.ckpt-77"):
+    with pytest.raises(ValueError, match="not a valid checkpoint: .*model.ckpt-77"):
         trained.evaluate(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-77")
 
 

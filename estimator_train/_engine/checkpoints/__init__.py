@@ -157,8 +157,11 @@ def _checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
 
 
 def reader_of(path: str) -> CheckpointReader:
-    """Returns a checkpoint's reader; tf.train.load_checkpoint would mistake a prefix in ram:// for a directory."""
-    return tf.compat.v1.train.NewCheckpointReader(path)
+    """Returns a checkpoint's reader. Raises CheckpointError if there is no checkpoint at the prefix `path`."""
+    try:  # tf.train.load_checkpoint would mistake a prefix in ram:// for a directory
+        return tf.compat.v1.train.NewCheckpointReader(path)
+    except tf.errors.NotFoundError as error:
+        raise CheckpointError(f"The passed path is not a valid checkpoint: {path}") from error
 
 
 def damage_of(path: str) -> str | None:

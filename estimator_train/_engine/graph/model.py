@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import argument_names, taken_by
+from estimator_train._engine.checkpoints import CheckpointError
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.exports.outputs import EvalOutput, TrainOutput
@@ -124,7 +125,7 @@ class GraphModel(PreparedModel):
                         init_op = spec.scaffold.init_op or v1.global_variables_initializer()
                         session.run(init_op, spec.scaffold.init_feed_dict)
                     else:
-                        meta_graph["saver"].restore(session, start.checkpoint)
+                        _restore_to_export(meta_graph["saver"], session, mode, start.checkpoint)
                     if mode == next(iter(receiver_fns)):
                         builder.add_meta_graph_and_variables(session, **meta_graph)
                     else:
@@ -215,6 +216,13 @@ def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpo
         "saver": saver,
         "strip_default_attrs": True,
     }
+
+
+def _restore_to_export(saver: Any, session: tf.compat.v1.Session, mode: str, path: str) -> None:
+    try:
+        saver.restore(session, path)
+    except tf.errors.NotFoundError as error:  # a ValueError in tf.estimator, too
+        raise CheckpointError(f"Could not load all variables that model_fn has in mode {mode!r}: {error}") from error
 
 
 def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:

@@ -852,6 +852,19 @@ def test_an_exported_model_predicts_what_predict_gives(trained, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_variable_or_checkpoint_that_is_missing_is_a_value_error(make_estimator, tmp_path):
+    def grows(features, labels, mode, params):
+        if mode == et.ModeKeys.PREDICT:
+            v1.get_variable("new", [])
+        return linear(features, labels, mode, params)
+
+    estimator = make_estimator(grows, {"rate": 1.0}).train(numbers(4))
+    with pytest.raises(ValueError, match="Could not load all variables that model_fn has in mode 'infer': .*new"):
+        estimator.export_saved_model(tmp_path / "export", receiver)
+    with pytest.raises(ValueError, match="not a valid checkpoint: model.ckpt-7"):
+        estimator.evaluate(numbers(4), checkpoint_path="model.ckpt-7")
+
+
 def test_a_process_with_tensorflow_alone_can_serve_an_export(trained, tmp_path):
     folder = trained.export_saved_model(str(tmp_path / "export"), receiver)
     serve = (
