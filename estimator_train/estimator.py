@@ -342,7 +342,7 @@ class Estimator:
 
         Args:
           input_fn: as for `train`; labels are dropped.
-          predict_keys: the prediction key to return, or a list of them; None means all.
+          predict_keys: the prediction key to return, or a list of them; None or an empty one means all.
           hooks, checkpoint_path: as for `evaluate`.
           yield_single_examples: whether to yield one dict per example rather than one per batch.
 
@@ -357,6 +357,10 @@ class Estimator:
         check_input_fn(input_fn)
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self._newest_checkpoint()
+        if checkpoint is None:
+            log.info(
+                "Could not find trained model in model_dir: %s, running initialization to predict.", self.model_dir
+            )
         run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None, hooks)
         with contextlib.closing(run):
             predictions = _select(run.spec.predictions, predict_keys)
@@ -604,11 +608,13 @@ def _whole(name: str, count: float | None) -> int | None:
 
 
 def _select(predictions: Nest, keys: str | Iterable[str] | None) -> Nest:
-    if keys is None:
+    if isinstance(keys, str | None):
+        keys = [keys] if keys else []
+    keys = list(keys)
+    if not keys:
         return predictions
     if not isinstance(predictions, dict):
         raise ValueError("predict_keys argument is not valid in case of non-dict predictions.")
-    keys = [keys] if isinstance(keys, str) else list(keys)
     selected = {key: value for key, value in predictions.items() if key in keys}
     if not selected:
         raise ValueError(f"Expected to run at least one output from {list(predictions)}, provided {keys}.")

@@ -165,6 +165,17 @@ def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(trained):
 
 
 @pytest.mark.smoke
+@pytest.mark.parametrize("keys", [[], "", ()])
+def test_no_predict_keys_are_all(keys, trained):
+    (first, *_) = trained.predict(numbers(4), predict_keys=keys)
+    assert first.keys() == {"y"}
+
+
+def test_predictions_without_a_checkpoint_are_announced(make_estimator, log_lines):
+    next(make_estimator().predict(numbers(4)))
+    assert any("running initialization to predict" in line for line in log_lines)
+
+
 def test_predictions_come_one_by_one_with_the_trained_variables(trained):
     assert [example["y"] for example in trained.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
 
