@@ -164,7 +164,6 @@ def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(trained):
     assert sorted(results) == ["count", "global_step", "loss", "mean"]
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("keys", [[], "", ()])
 def test_no_predict_keys_are_all(keys, trained):
     (first, *_) = trained.predict(numbers(4), predict_keys=keys)
@@ -176,6 +175,7 @@ def test_predictions_without_a_checkpoint_are_announced(make_estimator, log_line
     assert any("running initialization to predict" in line for line in log_lines)
 
 
+@pytest.mark.smoke
 def test_predictions_come_one_by_one_with_the_trained_variables(trained):
     assert [example["y"] for example in trained.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
 
@@ -862,7 +862,6 @@ def test_an_exported_model_predicts_what_predict_gives(trained, tmp_path):
     assert os.listdir(tmp_path / "export") == [os.path.basename(folder.decode())]
 
 
-@pytest.mark.slow
 def test_a_variable_or_checkpoint_that_is_missing_is_a_value_error(make_estimator, tmp_path):
     def grows(features, labels, mode, params):
         if mode == et.ModeKeys.PREDICT:
@@ -876,6 +875,7 @@ def test_a_variable_or_checkpoint_that_is_missing_is_a_value_error(make_estimato
         estimator.evaluate(numbers(4), checkpoint_path="model.ckpt-7")
 
 
+@pytest.mark.slow
 def test_a_process_with_tensorflow_alone_can_serve_an_export(trained, tmp_path):
     folder = trained.export_saved_model(str(tmp_path / "export"), receiver)
     serve = (
