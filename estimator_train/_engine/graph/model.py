@@ -222,7 +222,12 @@ def _restore_to_export(saver: Any, session: tf.compat.v1.Session, mode: str, pat
     try:
         saver.restore(session, path)
     except tf.errors.NotFoundError as error:  # a ValueError in tf.estimator, too
-        raise CheckpointError(f"Could not load all variables that model_fn has in mode {mode!r}: {error}") from error
+        lines = error.message.splitlines()
+        lack = next((line for line in lines if line.startswith("Key ")), lines[0])
+        raise CheckpointError(
+            f"Could not load all requested variables from checkpoint {path} in mode {mode!r}: {lack}; make model_fn "
+            "use no others than it trains."
+        ) from error
 
 
 def _with_loss_metric(spec: EstimatorSpec) -> EstimatorSpec:

@@ -41,7 +41,7 @@ def number_batches(
             return numbers
         # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
         seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
-        # In 4 rounds, its default, up to a thousand numbers mostly keep their order in the epoch whose number is the seed.
+        # In 4 rounds, its default, up to a thousand numbers mostly keep their order in an epoch with the seed's number.
         return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=8)
 
     left = max(total - start, 0)

@@ -26,7 +26,7 @@ def test_a_run_that_was_too_short_to_judge_says_so(run):
     assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
 
 
-def test_a_short_run_with_phases_or_that_stopped_is_not_told_to_give_epochs(run):
+def test_a_short_run_with_phases_or_that_stopped_gets_no_advice_of_epochs(run):
     short = Result("model.ckpt-2", {"accuracy": 0.5}, 2, None)
     longer = dataclasses.replace(run, training=Training(epochs=100))
     assert _too_short(longer, short).endswith("of always answering one class than to 1")
