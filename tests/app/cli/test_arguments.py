@@ -295,6 +295,7 @@ WRONG = [
     (["--limit", "1"], "--limit"),
     (["--dataset", "images", "--data-dir", "scans", "--split", "patient"], "images takes no option split"),
     (["--input-fn", "data.py:train_input_fn", *OWN[:2]], "--input-fn needs --model"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--model", "vgg16"], "--model vgg16 is for the classes of a data"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--dataset", "images"], "--input-fn replaces --dataset"),
     (["--input-fn", "data.py:other", *OWN], "data.py has no other; it has train_input_fn"),
     (["--input-fn", "nowhere.py:f", *OWN], "cannot read nowhere.py"),

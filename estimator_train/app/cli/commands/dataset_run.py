@@ -109,6 +109,11 @@ def _with_validation(settings, data, earlier):
 def check(run: Run) -> None:
     """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
     settings, training = run.settings, run.training
+    if settings.input_fn and ":" not in settings.model:
+        raise click.ClickException(
+            f"--model {settings.model} is for the classes of a dataset; with --input-fn, give a FILE:FUNCTION that "
+            "returns a compiled Keras model"
+        )
     _check_flags_of_files(run)
     if training.cache not in (None, "memory", "features"):
         directories.check_directory(training.cache, "--cache")
