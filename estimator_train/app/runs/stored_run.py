@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tensorflow")  # that of tf.get_logger(); a command looks at a run before it imports TensorFlow
 
-_SLOT = "/.OPTIMIZER_SLOT/"
+_SLOT, _VARIABLE = "/.OPTIMIZER_SLOT/", "/.ATTRIBUTES/VARIABLE_VALUE"  # of a checkpoint of a Keras model
+_BESIDE_MODEL = ("optimizer/", "estimator_", "save_counter/")
 _NUMBER_OR_NONE = (*NUMBER, type(None))
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
 _SCALING = ("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency")
@@ -177,8 +178,8 @@ class StoredRun:
         if newest is None:
             return None
         shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
-        of_layers = [shape for name, shape in shapes.items() if name.startswith("layer") and _SLOT not in name]
-        return sum(math.prod(shape) for shape in of_layers) or None
+        names = [name for name in shapes if name.endswith(_VARIABLE) and _SLOT not in name]
+        return sum(math.prod(shapes[name]) for name in names if not name.startswith(_BESIDE_MODEL)) or None
 
 
 def newest_intact(model_dir: StrPath) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 
+import keras as keras3
 import pytest
 import tensorflow as tf
 
@@ -90,8 +91,12 @@ def test_phases_end_where_run_json_says(stored_ends, ends, tmp_path):
     assert StoredRun(tmp_path).phase_ends == ends
 
 
-def test_the_weights_of_a_checkpoint_are_counted_without_its_optimizer(classifier, data, batches, tmp_path):
+@pytest.mark.parametrize("is_keras3", [False, True])
+def test_the_weights_of_a_checkpoint_are_counted_without_its_optimizer(is_keras3, classifier, data, batches, tmp_path):
     model = classifier("adam")
+    if is_keras3:
+        model = keras3.Sequential([keras3.Input((4,)), keras3.layers.Dropout(0.1), keras3.layers.Dense(3, "softmax")])
+        model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
     et.model_to_estimator(model, model_dir=tmp_path / "run").train(batches(data, 16), steps=1)
     assert StoredRun(tmp_path / "run").weights == model.count_params()
     assert stored(tmp_path).weights is None
