@@ -45,7 +45,7 @@ def _phase(words):
         if name not in values:
             raise ValueError(f"the phase {phase!r} has no {name}=; write {_FORM!r}")
     epochs, rate = values["epochs"], values.get("lr")
-    if not epochs.isdecimal() or int(epochs) < 1:
+    if not epochs.isdecimal() or not 0 < int(epochs) < 2**31:  # as --epochs
         raise ValueError(f"epochs={epochs} in the phase {phase!r} is not a number of epochs such as 5")
     return Phase(values["freeze"], int(epochs), None if rate is None else _rate(rate, phase))
 

@@ -21,6 +21,7 @@ def test_phases_are_read_in_their_order():
         ("epochs=1", "the phase 'epochs=1' has no freeze="),
         ("freeze=all epochs=0", "epochs=0 in the phase 'freeze=all epochs=0' is not a number of epochs such as 5"),
         ("freeze=all epochs=1.5", "epochs=1.5 in the phase"),
+        ("freeze=all epochs=9223372036854775807", "is not a number of epochs such as 5"),
         ("freeze=all epochs=1 lr=fast", "lr=fast in the phase 'freeze=all epochs=1 lr=fast' is not a learning rate"),
         ("freeze=all epochs=1 lr=-1", "lr=-1 in the phase"),
         ("freeze=all epochs=1 lr=inf", "lr=inf in the phase"),
