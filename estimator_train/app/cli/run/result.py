@@ -66,7 +66,7 @@ def _too_short(run, result):
     if not counts or accuracy is None or result.last_step >= DEFAULT_STEPS:
         return None
     by_guessing = max(counts["eval"].values()) / run.data.eval_examples
-    if accuracy - by_guessing > 1 - accuracy:
+    if accuracy - by_guessing >= 1 - accuracy:
         return None
     said = (
         f"step {result.last_step} is too early to judge this model: its accuracy of {accuracy:.4f} is nearer to the "

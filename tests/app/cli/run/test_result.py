@@ -24,6 +24,7 @@ def test_a_run_that_was_too_short_to_judge_says_so(run):
         "one class than to 1; give --epochs 100, some 300 steps"
     )
     assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
+    assert _too_short(run, dataclasses.replace(short, metrics={"accuracy": 0.75})) is None  # nearer to neither
 
 
 def test_a_short_run_with_phases_or_that_stopped_gets_no_advice_of_epochs(run):
