@@ -112,7 +112,12 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
         run_converted = conversion.run_onnx
 
     def run(features):
-        return run_converted(content, _by_input(features, names))
+        try:
+            return run_converted(content, _by_input(features, names))
+        except RuntimeError as error:  # for example, activations of a tiny run have no range to quantize
+            reason = str(error).strip().splitlines()[0]
+            message = f"the {file_format} model is not written, because it cannot be run: {reason}"
+            raise click.ClickException(message) from error
 
     compared = _compared(settings, data, file_format, functools.partial(_predicted, estimator, checkpoint, run))
     if file_format != "onnx":

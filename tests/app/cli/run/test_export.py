@@ -338,6 +338,17 @@ def test_mobilenet_v2_in_8_bits_is_as_accurate_on_real_photographs(command, monk
 
 
 @pytest.mark.slow
+def test_a_converted_model_that_cannot_be_run_is_one_line(command, trained, monkeypatch):
+    def broken(content, inputs):
+        raise RuntimeError("failed to prepare\nnode 6")
+
+    monkeypatch.setattr(conversion, "run_tflite", broken)
+    code, _, errors = command("export", "--model-dir", trained.model_dir, "--format", "tflite_int8", "--out", "out")
+    message = "the tflite_int8 model is not written, because it cannot be run: failed to prepare"
+    assert (code, errors.splitlines()[-1]) == (2, f"estimator_train: {message}")
+
+
+@pytest.mark.slow
 def test_a_converted_model_that_differs_from_predict_is_not_written(command, trained, monkeypatch):
     run_tflite = conversion.run_tflite
 
