@@ -11,6 +11,7 @@ from estimator_train._engine.host.model_dirs import absolute
 from estimator_train._engine.host.paths import StrPath, as_path, is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli.messages import warn
+from estimator_train.app.datasets.images import HELD_OUT, subdirectories
 from estimator_train.app.runs import own_files
 from estimator_train.app.runs.run_file import newest_checkpoint, path_in
 
@@ -76,6 +77,22 @@ def check_directory(directory: str, flag: str) -> None:
         raise click.ClickException(f"{named} is {kind}; give a folder")
     if not is_writable(nearest):
         raise click.ClickException(f"{flag} {path}: no permission to write in {nearest.absolute()}")
+
+
+def check_not_a_class(directory: str, flag: str, dataset: str | None, data_dir: str | None) -> None:
+    """Checks that a folder for plots is not among the class folders of a dataset, which would find another class."""
+    if dataset not in ("images", "cats_vs_dogs") or data_dir is None or is_remote(directory) or is_remote(data_dir):
+        return
+    folder, place = Path(data_dir).resolve(), Path(directory).resolve()
+    roots = [folder]
+    if subdirectories(folder / "train"):
+        roots = [folder / side for side in ("train", *HELD_OUT)]
+    for root in filter(place.is_relative_to, roots):
+        if not any(part.startswith((".", "__")) for part in place.relative_to(root).parts):  # which are not looked into
+            raise click.ClickException(
+                f"{flag} {directory} is among the class folders of {data_dir}, where its plots would be images of "
+                "another class; give a folder elsewhere"
+            )
 
 
 def is_writable(directory: StrPath) -> bool:

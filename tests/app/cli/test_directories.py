@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from estimator_train.app.cli.directories import check_directory, check_model_dir, check_place
+from estimator_train.app.cli.directories import check_directory, check_model_dir, check_not_a_class, check_place
 
 
 def refuse(path):
@@ -40,3 +40,14 @@ def test_a_run_without_a_step_may_start_again_and_others_need_resume(tmp_path):
     (tmp_path / "evaluations.jsonl").touch()
     with pytest.raises(click.ClickException, match="holds a run, whose checkpoints are gone; add --resume"):
         check_place(str(tmp_path), is_new=True)
+
+
+def test_a_run_among_the_class_folders_of_its_data_is_refused(monkeypatch, tmp_path):
+    for name in ("pets/cat", "pets/dog", "split/train/cat", "split/train/dog"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "pets")
+    for model_dir, data_dir in (("runs/images", "."), (".", "../pets"), ("../split/train/run", "../split")):
+        with pytest.raises(click.ClickException, match="is among the class folders of .* another class; give a folder"):
+            check_not_a_class(model_dir, "--model-dir", "images", data_dir)
+    for model_dir, data_dir in (("../runs", "."), (".runs/a", "."), ("../split/runs", "../split"), ("run", None)):
+        check_not_a_class(model_dir, "--model-dir", "images", data_dir)

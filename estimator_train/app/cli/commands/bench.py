@@ -13,7 +13,7 @@ import click
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.cli.directories import check_directory
+from estimator_train.app.cli.directories import check_directory, check_not_a_class
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Count, Directory
 from estimator_train.app.cli.programs import check_former_words
@@ -71,6 +71,7 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
     check_former_words(arguments, arguments)
     _check(dataset, gpus, replicas, arguments)
     check_directory(out, "--out")
+    check_not_a_class(out, "--out", dataset, data_dir)
     flags = ["--dataset", dataset]
     if data_dir:
         flags += ["--data-dir", data_dir]

@@ -51,6 +51,7 @@ def resolve(flags: SimpleNamespace) -> Run:
         if flags.data_dir:
             sources["data"] = "the folders in --data-dir"
         flags.dataset = directories.dataset_of(flags)
+    directories.check_not_a_class(model_dir, "--model-dir", flags.dataset, flags.data_dir)
 
     settings, data, missing = _settings(flags, model_dir)
     training, finds_rate, ended = _training(flags, settings, data), flags.find_learning_rate, ()
