@@ -138,7 +138,7 @@ def _files(settings, data):
     paths = [path for side in _image_paths(data).values() for path in side]
     where = settings.data_dir
     if paths and not any(map(is_remote, paths)):
-        where = os.path.commonpath(paths)
+        where = os.path.commonpath(paths) or os.curdir
         if not os.path.exists(where):
             return f"{where}, drawn when training starts"
     if data is None:

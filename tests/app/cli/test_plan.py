@@ -174,3 +174,9 @@ def test_classes_that_differ_by_four_times_name_class_weights(times, planned, sc
 def test_class_weights_are_shown_for_the_first_classes(planned):
     assert planned({"class_weights": "balanced"})["class weight"] == "bright 1, dark 1"
     assert planned({"augment": "flip"})["augmentation"] == "flip"
+
+
+def test_data_in_the_working_directory_has_a_name(planned, scans, monkeypatch):
+    monkeypatch.chdir(scans)
+    data = datasets.open_dataset("images", ".")
+    assert planned(data=data, data_dir=".")["files"] == "."
