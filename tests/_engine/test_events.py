@@ -1,6 +1,7 @@
 """Metrics of evaluations are read back from all event files of a pattern, as far as these can be read."""
 
 import os
+import shutil
 
 import tensorflow as tf
 
@@ -55,6 +56,17 @@ def test_a_writer_that_an_error_has_closed_is_opened_again(tmp_path):
             writer.close()
     # Files made within a second have one name.
     assert read_eval_metrics(f"{tmp_path}/*")[2] == {"loss": 2}
+
+
+def test_events_are_written_again_after_their_directory_was_deleted(tmp_path):
+    folder = str(tmp_path / "eval")
+    with tf.Graph().as_default():
+        event_writer(folder).flush()
+        shutil.rmtree(folder)
+        writer = event_writer(folder)
+        writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="loss", simple_value=2.0)]), 7)
+        writer.flush()
+    assert read_eval_metrics(f"{folder}/*.tfevents.*") == {7: {"loss": 2}}
 
 
 def test_the_events_of_a_users_hook_with_a_relative_path_stay_whole(tmp_path, monkeypatch, classifier, data, batches):
