@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.distribution.strategies import nccl_sums_over_gpus
 from estimator_train._engine.graph import private_tensorflow
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
@@ -63,6 +64,7 @@ def _reported_loss(losses: list[tf.Tensor]) -> tf.Tensor:
     return total
 
 
+@unconverted
 def combine_scaffolds(scaffolds: list[Scaffold], local_init_ops: Iterable[tf.Operation] = ()) -> Scaffold:
     """Combines the replicas' scaffolds into one, adding `local_init_ops` to their own."""
 

@@ -699,6 +699,15 @@ def test_an_evaluation_feeds_the_local_init_op(make_estimator):
     assert make_estimator(model_fn).evaluate(numbers(4))["loss"] == 3
 
 
+def test_a_local_init_op_of_ones_own_on_replicas_warns_of_nothing(make_estimator, mirrored, log_lines):
+    def model_fn(features, labels, mode):
+        scaffold = v1.train.Scaffold(local_init_op=v1.local_variables_initializer())
+        return mean_spec(mode, tf.reduce_mean(features["x"]), scaffold=scaffold)
+
+    assert make_estimator(model_fn, eval_distribute=mirrored(2)).evaluate(numbers(8))["loss"] == 3.5
+    assert not any("combine_scaffolds" in line for line in log_lines)
+
+
 def test_replicas_feed_their_init_ops_and_pass_on_the_scaffold(make_estimator, mirrored):
     given = []
 
