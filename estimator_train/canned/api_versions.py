@@ -83,7 +83,8 @@ class ApiV2:
 class ApiV1(ApiV2):
     """tf.compat.v1.estimator: v1 optimizers and partitioned variables, under the names used by old checkpoints.
 
-    If `partitioned`, variables are in one part, except those of the feature columns that have a `partitioner`.
+    If `partitioned`, variables are in one part, except those of the feature columns that have a `partitioner`. The head
+    and the variables of the optimizer are in the scope of the only branch if `in_branch`, and else at the top level.
     """
 
     optimizers = {
@@ -96,8 +97,9 @@ class ApiV1(ApiV2):
     dnn_learning_rate = 0.05
     binary_head = BinaryClassHeadV1
 
-    def __init__(self, *, partitioned: bool, partitioner: Partitioner | None) -> None:
+    def __init__(self, *, partitioned: bool, in_branch: bool, partitioner: Partitioner | None) -> None:
         self._default_partitioner = v1.fixed_size_partitioner(1) if partitioned else None
+        self._in_branch = in_branch
         self.partitioner = partitioner
 
     def variable_scope(self, name: str, partitioner: Partitioner | None) -> tf.compat.v1.variable_scope:
@@ -105,10 +107,9 @@ class ApiV1(ApiV2):
 
     @contextlib.contextmanager
     def train_scope(self, names: list[str]) -> Iterator[None]:
-        # Purely DNN or linear models created optimizer variables in their own scope; other models, at the top level.
         scope = ""
         with contextlib.ExitStack() as stack:
-            if len(names) == 1 and self._default_partitioner:
+            if self._in_branch:
                 scope = f"{names[0]}/"
                 stack.enter_context(v1.variable_scope(names[0], auxiliary_name_scope=False))
             stack.enter_context(tf.name_scope(f"{scope}head/"))

@@ -13,8 +13,11 @@ from estimator_train.estimator_v1 import Estimator
 _Base = TypeVar("_Base")
 
 
-def _tf1(base: type[_Base], partitioner: str | None = None) -> type[_Base]:
-    """Returns the v1 version of `base`: v1 optimizers, loss_reduction="weighted_sum" and an argument `partitioner`."""
+def _tf1(base: type[_Base], partitioner: str | None = None, in_branch: bool = False) -> type[_Base]:
+    """Returns the v1 version of `base`: v1 optimizers, loss_reduction="weighted_sum" and an argument `partitioner`.
+
+    Models that are purely linear or DNNs are `in_branch`; see `ApiV1`.
+    """
     signature = _signature(base, partitioner)
 
     class Canned(Estimator, base):  # type: ignore[valid-type, misc]
@@ -24,7 +27,7 @@ def _tf1(base: type[_Base], partitioner: str | None = None) -> type[_Base]:
             arguments = bind(signature, self, *args, **kwargs)
             del arguments["self"]
             given = arguments.pop(partitioner) if partitioner else None
-            self._api_version = ApiV1(partitioned=partitioner is not None, partitioner=given)
+            self._api_version = ApiV1(partitioned=partitioner is not None, in_branch=in_branch, partitioner=given)
             super().__init__(**arguments)
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
@@ -43,12 +46,12 @@ def _signature(base: type, partitioner: str | None) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-LinearClassifier = _tf1(linear.LinearClassifier, "partitioner")
-LinearRegressor = _tf1(linear.LinearRegressor, "partitioner")
-LinearEstimator = _tf1(linear.LinearEstimator, "partitioner")
-DNNClassifier = _tf1(dnn.DNNClassifier, "input_layer_partitioner")
-DNNRegressor = _tf1(dnn.DNNRegressor, "input_layer_partitioner")
-DNNEstimator = _tf1(dnn.DNNEstimator, "input_layer_partitioner")
+LinearClassifier = _tf1(linear.LinearClassifier, "partitioner", in_branch=True)
+LinearRegressor = _tf1(linear.LinearRegressor, "partitioner", in_branch=True)
+LinearEstimator = _tf1(linear.LinearEstimator, "partitioner", in_branch=True)
+DNNClassifier = _tf1(dnn.DNNClassifier, "input_layer_partitioner", in_branch=True)
+DNNRegressor = _tf1(dnn.DNNRegressor, "input_layer_partitioner", in_branch=True)
+DNNEstimator = _tf1(dnn.DNNEstimator, "input_layer_partitioner", in_branch=True)
 DNNLinearCombinedClassifier = _tf1(combined.DNNLinearCombinedClassifier, "input_layer_partitioner")
 DNNLinearCombinedRegressor = _tf1(combined.DNNLinearCombinedRegressor, "input_layer_partitioner")
 DNNLinearCombinedEstimator = _tf1(combined.DNNLinearCombinedEstimator, "input_layer_partitioner")

@@ -105,6 +105,13 @@ def test_wide_and_deep(generation, columns, examples):
     assert_names(estimator, examples(), LINEAR + DNN + added)
 
 
+@generations(slow="v2")
+def test_wide_and_deep_without_the_wide_part(generation, columns, examples):
+    added = slots(DNN, "Adagrad") if generation.is_v1 else keras("Adagrad", ADAGRAD, DNN, ["accumulator"])
+    estimator = generation.DNNLinearCombinedClassifier(dnn_feature_columns=columns.deep, dnn_hidden_units=[4])
+    assert_names(estimator, examples(), DNN + added)
+
+
 @pytest.mark.slow
 def test_wide_and_deep_with_two_optimizers_of_a_kind(generation, columns, examples):
     powers = ["beta1_power", "beta1_power_1", "beta2_power", "beta2_power_1"]

@@ -157,7 +157,7 @@ def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None
     return optimizers._as_legacy(made)
 
 
-_API_V1 = ApiV1(partitioned=True, partitioner=None)
+_API_V1 = ApiV1(partitioned=True, in_branch=True, partitioner=None)
 
 
 def _linear_learning_rate(feature_columns):
