@@ -75,6 +75,10 @@ class ApiV2:
         # Keras optimizers need resource variables, which the program may have disabled.
         return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False, use_resource=True)
 
+    def head_scope(self, names: list[str]) -> contextlib.AbstractContextManager[Any]:
+        """Returns the scope of the head's ops, for branches called `names`; programs freeze graphs by their names."""
+        return contextlib.nullcontext()
+
     def train_scope(self, names: list[str]) -> contextlib.AbstractContextManager[None]:
         """Returns the scope in which the optimizers of the branches called `names` create their variables."""
         return contextlib.nullcontext()
@@ -104,6 +108,9 @@ class ApiV1(ApiV2):
 
     def variable_scope(self, name: str, partitioner: Partitioner | None) -> tf.compat.v1.variable_scope:
         return v1.variable_scope(name, partitioner=partitioner or self._default_partitioner)
+
+    def head_scope(self, names: list[str]) -> contextlib.AbstractContextManager[Any]:
+        return tf.name_scope(f"{names[0]}/") if self._in_branch else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def train_scope(self, names: list[str]) -> Iterator[None]:

@@ -141,9 +141,10 @@ def _model_fn(
     train_op_fn = functools.partial(_train_op, trained=trained, api_version=api_version)
     update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     total = tf.math.add_n(logits)
-    return head.create_estimator_spec(
-        features, mode, total, labels=labels, train_op_fn=train_op_fn, update_ops=update_ops
-    )
+    with api_version.head_scope([branch.scope for branch in branches]):
+        return head.create_estimator_spec(
+            features, mode, total, labels=labels, train_op_fn=train_op_fn, update_ops=update_ops
+        )
 
 
 def _train_op(loss: tf.Tensor, *, trained: list[tuple[Branch, list[tf.Variable]]], api_version: ApiV2) -> tf.Operation:

@@ -35,10 +35,11 @@ class ClassHead(SingleHead):
         """Returns the predictions of a single-label classifier, from its logits [D0, D1, ... DN, n_classes]."""
         class_ids = tf.math.argmax(logits, axis=-1, name=PredictionKeys.CLASS_IDS)[..., tf.newaxis]
         names = self._label_vocabulary
+        classes = tf.gather(names, class_ids) if names else tf.strings.as_string(class_ids, name="str_classes")
         return {
             PredictionKeys.PROBABILITIES: tf.nn.softmax(logits, name=PredictionKeys.PROBABILITIES),
             PredictionKeys.CLASS_IDS: class_ids,
-            PredictionKeys.CLASSES: tf.gather(names, class_ids) if names else tf.strings.as_string(class_ids),
+            PredictionKeys.CLASSES: classes,
             PredictionKeys.ALL_CLASS_IDS: all_class_ids(logits, self._n_classes),
             PredictionKeys.ALL_CLASSES: all_classes(logits, self._n_classes, names),
         }

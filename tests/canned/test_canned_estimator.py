@@ -122,6 +122,25 @@ def test_estimator_takes_several_heads(generation, model, few_columns, examples)
 
 
 @generations(slow="v2")
+def test_predictions_have_the_op_names_by_which_programs_freeze_graphs(generation, tmp_path):
+    x = tf.feature_column.numeric_column("x")
+    scopes = {"dnn": "dnn/", "linear": "linear/", "both": ""}
+    ends = {"probabilities": "probabilities", "logistic": "logistic", "classes": "str_classes"}
+    made = {
+        "dnn": lambda: generation.DNNClassifier([2], [x], str(tmp_path)),
+        "linear": lambda: generation.LinearClassifier([x], str(tmp_path)),
+        "both": lambda: generation.DNNLinearCombinedClassifier(str(tmp_path), [x]),
+    }
+    for kind, scope in scopes.items():
+        with tf.Graph().as_default():
+            tf.compat.v1.train.create_global_step()
+            spec = made[kind]().model_fn({"x": tf.ones([2, 1])}, None, "infer", None)
+        head = f"{scope}head" if generation.is_v1 else "head"
+        names = {key: spec.predictions[key].op.name for key in ends}
+        assert names == {key: f"{head}/predictions/{end}" for key, end in ends.items()}
+
+
+@generations(slow="v2")
 def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, few_columns, examples):
     inner = make(generation, "Classifier", "DNNLinearCombined", few_columns)
 
