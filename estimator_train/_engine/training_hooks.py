@@ -10,7 +10,7 @@ from estimator_train._engine.events import event_writer
 from estimator_train._engine.model_fn import EstimatorSpec, Run
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.run_config import RunConfig
-from estimator_train._engine.session import private_tensorflow
+from estimator_train._engine.session import private_tensorflow, step_outputs
 from estimator_train._engine.session.timer import GridTimer, StepTimer
 from estimator_train._engine.types import (
     CheckpointSaverHook,
@@ -93,7 +93,7 @@ def _chief_hooks(
 ) -> list[SessionRunHook]:
     """Returns the chief's hooks, which save checkpoints and write events; `savers` are hooks that save already."""
     if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
-        if spec.loss.op.type == "Placeholder":  # of a Keras model, which has taken the name "loss"
+        if v1.get_collection(step_outputs.MODEL_VALUES):  # a Keras model's, of which one has taken the name "loss"
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
         else:  # the tag is loss_1 if model_fn has a scope called "loss", as in the events of tf.estimator
             v1.summary.scalar("loss", spec.loss)
