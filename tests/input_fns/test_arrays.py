@@ -47,6 +47,11 @@ def test_big_endian_arrays_keep_their_values():
     assert batch["name"].numpy().tolist() == [b"a", b"bc"] * 5
 
 
+def test_text_is_encoded_as_utf_8():
+    texts = ["Zürich", "東京", ""]
+    assert [text.decode() for text in arrays(np.array(texts))().get_single_element().numpy()] == texts
+
+
 def test_features_alone_are_not_taken_for_features_and_labels():
     assert next(iter(arrays(X)())).shape == (10, 2)
     (features,) = next(iter(arrays((X, Y))()))

@@ -61,14 +61,21 @@ def rows_of(columns: Sequence[np.ndarray], structure: Nest, numbers: tf.Tensor) 
     dtypes = [tf.as_dtype(column.dtype) for column in columns]
 
     def take(places: np.ndarray) -> list[np.ndarray]:
-        rows = [np.take(column, places, axis=0) for column in columns]
-        # TensorFlow takes the bytes of a function's results as they lie, so those of big-endian arrays are swapped.
-        return [row if row.dtype.isnative else row.astype(row.dtype.newbyteorder("=")) for row in rows]
+        return [_as_function_result(np.take(column, places, axis=0)) for column in columns]
 
     rows = tf.numpy_function(take, [numbers], dtypes)
     for tensor, column in zip(rows, columns, strict=True):
         tensor.set_shape((*numbers.shape, *column.shape[1:]))
     return tf.nest.pack_sequence_as(structure, rows)
+
+
+def _as_function_result(rows: np.ndarray) -> np.ndarray:
+    """Returns `rows` as TensorFlow reads them right if a function returns them."""
+    if rows.dtype.kind == "U":
+        return rows.astype(object)  # it would encode them as ASCII
+    if rows.dtype.isnative:
+        return rows
+    return rows.astype(rows.dtype.newbyteorder("="))  # it takes their bytes as they lie
 
 
 def bytes_of(array: np.ndarray) -> bytes:
