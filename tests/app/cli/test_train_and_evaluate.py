@@ -60,6 +60,21 @@ def test_it_stops_at_one_evaluation_too_many_and_keeps_the_best(command, own_fla
 
 
 @pytest.mark.slow
+def test_a_run_killed_before_its_last_evaluation_stops_after_it(command, own_flags, tmp_path, monkeypatch):
+    def die_at_step_8(hook, session, coord):
+        if (tmp_path / "run" / "model.ckpt-8.index").exists():
+            raise SystemExit(9)
+
+    flags = ["--max-steps", "50", "--evaluate-every", "2", "--early-stopping", "1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(training.StopEvaluation, "after_create_session", die_at_step_8)
+        assert command(*own_flags, "--model-dir", tmp_path / "run", *flags)[0] == 9
+    code, output, _ = command("--model-dir", tmp_path / "run", "--resume")
+    assert code == 0 and "stopped at step 8: the loss did not fall in 1 evaluations" in output
+    assert evaluated(output) == [8, 6]
+
+
+@pytest.mark.slow
 def test_an_earlier_trainings_best_checkpoint_remains_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--keep-best"]
     assert command(*flags, "--max-steps", "6")[0] == 0

@@ -108,6 +108,17 @@ class _Job:
             click.echo(line)
 
 
+class _StopBeforeFirstStep(tf.compat.v1.train.SessionRunHook):
+    """Stops a training that is resumed from a checkpoint too many, which a kill has kept from being evaluated."""
+
+    def __init__(self, early_stopping):
+        self._early_stopping = early_stopping  # it would look after another step
+
+    def after_create_session(self, session, coord):
+        if self._early_stopping.has_stopped():
+            coord.request_stop()
+
+
 def run_training(run: Run) -> int:
     """Trains and evaluates, in a cluster by the evaluator meanwhile and the chief at the end; returns the exit code."""
     job = _prepare(run)
@@ -316,6 +327,8 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
         if job.run.task.is_alone and stop.has_stopped():  # the hook would look after another step; workers must agree
             return None
         hooks = [*hooks, stop]
+        if job.run.task.is_alone:
+            hooks.append(_StopBeforeFirstStep(stop))
     if training.keep_best:
         exporters.append(BestCheckpointExporter(compare_fn=compare_by(*Monitor.of(training.monitor))))
     eval_spec = EvalSpec(
