@@ -47,8 +47,8 @@ _NOUNS = {"class": "class", "labels": "label"}  # of one of several, by the kind
 def predict(model_dir, checkpoint, trust_run, images, **flags):
     """Predict the classes of images with their probabilities, or their labels or numbers.
 
-    A FOLDER stands for all image files in it and its subfolders. Unreadable files and folders are named on standard
-    error, and the exit code is then 1.
+    A FOLDER stands for all image files in it and its subfolders. Unreadable files and folders, and images whose
+    prediction is not finite, are named on standard error, and the exit code is then 1.
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)

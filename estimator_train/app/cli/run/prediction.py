@@ -3,6 +3,7 @@
 import os
 
 import click
+import numpy as np
 import tensorflow as tf
 import tqdm
 
@@ -13,7 +14,7 @@ from estimator_train.input_fns.images.faults import fault_of_file
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """Returns {path: array of one float per class or label, or a single one}, and a line for each undecodable image."""
+    """Returns {path: array of one float per class or label, or a single one}, and a line for each other image."""
     estimator = build_estimator(settings, model_dir)
     decoded, predictions = [], []
     input_fn = _input_fn(paths, settings, decoded)
@@ -22,7 +23,11 @@ def predict(settings, model_dir, checkpoint, paths):
             predictions.append(_outputs(prediction, settings))
             progress.update()
     by_path = dict(zip(decoded, predictions, strict=True))
-    return by_path, [f"{path} {fault_of_file(path).what}" for path in paths if path not in by_path]
+    finite = {path: values for path, values in by_path.items() if np.isfinite(values).all()}
+    faults = [f"{path} {fault_of_file(path).what}" for path in paths if path not in by_path]
+    # NaN would be the first class.
+    faults += [f"{path}: the model gives numbers that are not finite" for path in by_path if path not in finite]
+    return finite, faults
 
 
 def _input_fn(paths, settings, decoded):

@@ -175,6 +175,19 @@ def test_unreadable_images_are_named_and_the_others_predicted(command, trained, 
     ]
 
 
+def test_an_image_without_finite_probabilities_has_no_class(settings, scans, monkeypatch):
+    def predict_some(input_fn, checkpoint_path):
+        outputs = iter([[np.nan, np.nan], [0.25, 0.75]])
+        for images in input_fn():
+            yield from ({"dense": np.array(next(outputs))} for _ in images)
+
+    paths = [f"{scans}/dark/{index}.jpeg" for index in range(2)]
+    monkeypatch.setattr(prediction, "build_estimator", lambda *_: types.SimpleNamespace(predict=predict_some))
+    predictions, faults = prediction.predict(settings, "run", "model.ckpt-2", paths)
+    assert {path: list(values) for path, values in predictions.items()} == {paths[1]: [0.25, 0.75]}
+    assert faults == [f"{paths[0]}: the model gives numbers that are not finite"]
+
+
 @pytest.fixture
 def dark_is_closed(monkeypatch):
     """Lets nobody read a folder called dark; root, who runs these tests in containers, may read all others."""
