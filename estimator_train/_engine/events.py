@@ -47,11 +47,13 @@ def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.File
     """Returns the writer of the event files in `directory`; call it in graph mode."""
     directory = model_dirs.absolute(directory)
     writer = v1.summary.FileWriterCache.get(directory)
+    writer.reopen()  # an error, such as a full disk, has closed it; otherwise nothing happens
+    writer.flush()  # a new one creates its file in a thread
     if not any(".tfevents." in name for name in names_in(directory)):
         # A program that starts over has deleted the directory: without a new file, TensorFlow would lose all events.
         tf.io.gfile.makedirs(directory)
         writer.close()
-    writer.reopen()  # an error, such as a full disk, has closed it; otherwise nothing happens
+        writer.reopen()
     # TensorFlow caches a writer per spelling of a path, such as a hook's relative one, and two writers created within a
     # second would write to the same file.
     if os.path.isabs(directory):
