@@ -80,8 +80,8 @@ def check_directory(directory: str, flag: str) -> None:
 
 
 def check_not_a_class(directory: str, flag: str, dataset: str | None, data_dir: str | None) -> None:
-    """Checks that a folder for plots is not among the class folders of a dataset, which would find another class."""
-    if dataset not in ("images", "cats_vs_dogs") or data_dir is None or is_remote(directory) or is_remote(data_dir):
+    """Checks that a folder for plots is not among those of which --dataset images would take it for another class."""
+    if dataset != "images" or data_dir is None or is_remote(directory) or is_remote(data_dir):
         return
     folder, place = Path(data_dir).resolve(), Path(directory).resolve()
     roots = [folder]

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +23,7 @@ from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run import build
 from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.damaged_images import naming_all_damaged_images
+from estimator_train.app.cli.run.early_stopping import StopBeforeFirstStep, early_stopping, has_stopped_early
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.result import Result, say_result, unmonitored
 from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, opened_loggers
@@ -37,11 +37,8 @@ from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
-from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
-
-_STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 
 class _Recorder(Exporter):
@@ -106,17 +103,6 @@ class _Job:
         """Prints a line on the chief, unless --quiet hides all but the result."""
         if self.run.task.is_chief and not self.run.is_quiet:
             click.echo(line)
-
-
-class _StopBeforeFirstStep(tf.compat.v1.train.SessionRunHook):
-    """Stops a training that is resumed from a checkpoint too many, which a kill has kept from being evaluated."""
-
-    def __init__(self, early_stopping):
-        self._early_stopping = early_stopping  # it would look after another step
-
-    def after_create_session(self, session, coord):
-        if self._early_stopping.has_stopped():
-            coord.request_stop()
 
 
 def run_training(run: Run) -> int:
@@ -323,12 +309,12 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     exporters = [job.recorder, LoggerExporter(*loggers)]
     if training.early_stopping or training.keep_best:
-        stop = _early_stopping(training, part)
-        if job.run.task.is_alone and stop.has_stopped():  # the hook would look after another step; workers must agree
-            return None
+        stop = early_stopping(training, part)
+        if job.run.task.is_alone:  # workers must agree
+            if stop.has_stopped():
+                return None
+            hooks = [*hooks, StopBeforeFirstStep(stop)]
         hooks = [*hooks, stop]
-        if job.run.task.is_alone:
-            hooks.append(_StopBeforeFirstStep(stop))
     if training.keep_best:
         exporters.append(BestCheckpointExporter(compare_fn=compare_by(*Monitor.of(training.monitor))))
     eval_spec = EvalSpec(
@@ -344,28 +330,6 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     return metrics and metrics[0]
 
 
-def _early_stopping(training, part):
-    """Returns the hook of --early-stopping; for --keep-best alone, it only checks that the metric exists."""
-    monitor, patience = Monitor.of(training.monitor), math.inf
-    if training.early_stopping:
-        patience = training.early_stopping * training.evaluate_every
-    return _STOPS[monitor.direction](
-        part.estimator,
-        monitor.metric,
-        patience,
-        min_steps=part.first_step + 1,  # as in Keras, each phase has a best value of its own
-        run_every_secs=None,
-        run_every_steps=1,  # it stops right after the evaluation, not one interval later
-    )
-
-
-def _has_stopped_early(job, step):
-    part, training = job.parts[0], job.run.training
-    if not (training.early_stopping and part.last_step and step < part.last_step):
-        return False
-    return _early_stopping(training, part).has_stopped()
-
-
 def _evaluate(job, metrics, stop, loggers):
     """Returns the `Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
     run, last = job.run, job.estimator.latest_checkpoint()
@@ -374,7 +338,7 @@ def _evaluate(job, metrics, stop, loggers):
         # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
         best = run_file.best_checkpoint(run.model_dir)
     step = run_file.step_of(last)
-    about = {"last_step": step, "kept": best, "stopped_early": _has_stopped_early(job, step)}
+    about = {"last_step": step, "kept": best, "stopped_early": has_stopped_early(run.training, job.parts[0], step)}
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
     if is_final and metrics["global_step"] == run_file.step_of(checkpoint):

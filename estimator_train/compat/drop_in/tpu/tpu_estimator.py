@@ -211,6 +211,7 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
 
     def begin(self):
         self._step = v1.train.get_global_step()
+        self._writer = event_writer(self._model_dir)
         self._timer.reset()
 
     def after_create_session(self, session, coord):
@@ -226,7 +227,7 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
             rate = self._batch_size * steps / seconds
             log.info("examples/sec: %g", rate)
             summary = v1.Summary(value=[v1.Summary.Value(tag="examples/sec", simple_value=rate)])
-            event_writer(self._model_dir).add_summary(summary, step)
+            self._writer.add_summary(summary, step)
 
 
 def _check(config, params):

@@ -1,0 +1,43 @@
+"""--early-stopping: the hooks that end a training at one evaluation too many, and whether they have."""
+
+import math
+
+import tensorflow as tf
+
+from estimator_train.app.runs.monitor import Monitor
+from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
+
+_STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
+
+
+def early_stopping(training, part):
+    """Returns the hook for a part of a training; for --keep-best alone, it only checks that the metric exists."""
+    monitor, patience = Monitor.of(training.monitor), math.inf
+    if training.early_stopping:
+        patience = training.early_stopping * training.evaluate_every
+    return _STOPS[monitor.direction](
+        part.estimator,
+        monitor.metric,
+        patience,
+        min_steps=part.first_step + 1,  # as in Keras, each phase has a best value of its own
+        run_every_secs=None,
+        run_every_steps=1,  # it stops right after the evaluation, not one interval later
+    )
+
+
+class StopBeforeFirstStep(tf.compat.v1.train.SessionRunHook):
+    """Stops a training that is resumed from a checkpoint too many, which a kill has kept from being evaluated."""
+
+    def __init__(self, stop):
+        self._stop = stop  # the hook of `early_stopping`, which would look after another step
+
+    def after_create_session(self, session, coord):
+        if self._stop.has_stopped():
+            coord.request_stop()
+
+
+def has_stopped_early(training, part, step):
+    """Returns whether evaluations, and not a callback, have ended a part of a training at a step."""
+    if not (training.early_stopping and part.last_step and step < part.last_step):
+        return False
+    return early_stopping(training, part).has_stopped()
