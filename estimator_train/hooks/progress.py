@@ -159,8 +159,12 @@ def _bar_of_widgets(base: type[tqdm.tqdm]) -> type[tqdm.tqdm]:
             self._output = display(self.container, display_id=True)
 
         def close(self) -> None:
-            super().close()
-            self._output.update(self.container)
+            if not self.disable:
+                super().close()  # which disables it
+                self._output.update(self.container)
+
+        def __del__(self) -> None:
+            super().close()  # the bar of a training that failed; its container prints a bar that is gone by now
 
     return Bar
 

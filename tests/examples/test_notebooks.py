@@ -10,6 +10,7 @@ from tests.examples import run_notebook
 
 PATHS = {path.stem: path for path in run_notebook.NOTEBOOKS}
 BAR_CLASS = "FloatProgressModel"
+COLLECT = "import gc; gc.collect(); None"
 # Replacements in the notebook whose bars and lines are looked at, and not what it learns.
 SHORT = {
     'open_dataset("synthetic_oct")': 'open_dataset("synthetic_oct", "scans")',
@@ -29,10 +30,27 @@ def executed(name, directory, rules=()):
     for there, here in dict(rules).items():
         (cell,) = (cell for cell in notebook.cells if there in cell.source)
         cell.source = cell.source.replace(there, here)
+    collect_after_each_cell(notebook)
     run_notebook.run(notebook, directory)
+    assert errors_of(notebook.cells) == []
+    notebook.cells = [cell for cell in notebook.cells if cell.source != COLLECT]
     widgets = notebook.metadata.get("widgets", {}).get("application/vnd.jupyter.widget-state+json", {"state": {}})
     bars = [each["state"] for each in widgets["state"].values() if each["model_name"] == BAR_CLASS]
     return [cell for cell in notebook.cells if cell.cell_type == "code"], [(bar["value"], bar["max"]) for bar in bars]
+
+
+def collect_after_each_cell(notebook):
+    """What a cell leaves behind is collected in a later one, where it must show nothing."""
+    collecting = [nbformat.v4.new_code_cell(COLLECT) for _ in notebook.cells]
+    notebook.cells = [cell for pair in zip(notebook.cells, collecting, strict=True) for cell in pair]
+
+
+def errors_of(cells):
+    """Returns the errors below code cells, and the texts that hold one."""
+    outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
+    texts = [output.text for output in outputs if output.output_type == "stream"]
+    errors = [output.ename for output in outputs if output.output_type == "error"]
+    return errors + [text for text in texts if re.search("Traceback|Exception ignored", text)]
 
 
 def lines_of(cell):
@@ -84,6 +102,35 @@ def test_the_notebook_of_an_old_model_fn_trains_it(tmp_path):
     assert len(lines_of(training)) + len(texts) <= 5
     right = int(lines_of(cells[-1])[-1].strip("'").split()[0])
     assert right > 190
+
+
+FAILING = [
+    "import estimator_train as et, numpy as np, tensorflow as tf",
+    """ones = np.ones((64, 1), "float32")
+data = et.input_fns.arrays(ones, ones, batch_size=8, num_epochs=None)
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+model.compile("sgd", "mse")
+estimator = et.model_to_estimator(model, model_dir="run")""",
+    "estimator.train(data, max_steps=10, hooks=[et.ProgressHook()]); None",
+    """class Fail(et.SessionRunHook):
+    def after_run(self, run_context, run_values):
+        raise RuntimeError("mine")""",
+    "estimator.train(data, max_steps=20, hooks=[et.ProgressHook(), Fail()])",
+    "estimator.train(data, max_steps=-1)",
+    "estimator.latest_checkpoint()",
+]
+
+
+@pytest.mark.slow
+def test_bars_are_collected_in_silence_and_our_errors_end_at_the_call(tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, FAILING)])
+    collect_after_each_cell(notebook)
+    run_notebook.run(notebook, tmp_path, allow_errors=True)
+    assert errors_of(notebook.cells) == ["RuntimeError", "ValueError"]
+    mine, ours = (cell.outputs[-1] for cell in notebook.cells if "Fail()" in cell.source or "=-1" in cell.source)
+    assert "after_run" in "\n".join(mine.traceback)  # the user's own line
+    assert len("\n".join(ours.traceback).splitlines()) <= 20
+    assert "max_steps" in ours.evalue
 
 
 @pytest.mark.parametrize("name", PATHS)

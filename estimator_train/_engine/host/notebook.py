@@ -46,7 +46,7 @@ def is_kernel() -> bool:
 def shorten_outputs() -> None:
     """Imports TensorFlow without its notes on how it was built, and drops log lines about sessions and checkpoints.
 
-    The traceback of an interrupted training ends at the call of this package.
+    The tracebacks of an interrupted training, and of errors that this package raises, end at the call of this package.
 
     In a notebook, and only there, TensorFlow logs at level INFO. Its warnings that it calls deprecated functions of its
     own are dropped too. `tf.get_logger().setLevel("DEBUG")` shows all lines.
@@ -61,7 +61,7 @@ def shorten_outputs() -> None:
         return _LOG.level != logging.INFO or not record.getMessage().startswith(dropped.get(record.levelno, ()))
 
     _LOG.addFilter(is_shown)
-    _shorten_interrupts()
+    _shorten_tracebacks()
 
 
 @contextlib.contextmanager
@@ -78,20 +78,26 @@ def without_progress_lines(hooks: Iterable[Any]) -> Iterator[None]:
         yield
 
 
-def _shorten_interrupts() -> None:
+def _shorten_tracebacks() -> None:
     from IPython import get_ipython
 
     def show(shell: Any, kind: type, error: BaseException, tb: TracebackType, tb_offset: int | None = None) -> None:
-        frame: TracebackType | None = tb
-        while frame and frame.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "estimator_train":
-            frame = frame.tb_next
-        if frame:
-            frame.tb_next = error.__context__ = None
-        shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
+        frames = [tb]
+        while frames[-1].tb_next:
+            frames.append(frames[-1].tb_next)
+        ours = [frame for frame in frames if _is_ours(frame)]
+        if ours and (kind is KeyboardInterrupt or _is_ours(frames[-1])):
+            ours[0].tb_next = error.__context__ = None
+        # What IPython itself calls for an error of a cell; the last argument is for a SyntaxError that eval() raises.
+        shell.showtraceback((kind, error, tb), tb_offset=tb_offset, running_compiled_code=True)
 
     shell = get_ipython()
     if shell and not shell.custom_exceptions:  # the user's own handler stays
-        shell.set_custom_exc((KeyboardInterrupt,), show)
+        shell.set_custom_exc((KeyboardInterrupt, Exception), show)
+
+
+def _is_ours(frame: TracebackType) -> bool:
+    return frame.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "estimator_train"
 
 
 @contextlib.contextmanager
