@@ -49,6 +49,11 @@ class KerasModel(PreparedModel):
     given state, for evaluation before training. Each strategy has its own copies, and so does each of several runs at
     the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel,
     or until another one is trained in the same directory; see `_LAST_TRAINED`.
+
+    `prepare` makes a run in this order, in which each step needs the one before: the state, a copy that no other run
+    uses; the program, which defines the step for what the input_fn gives; the steps, which read the checkpoint, make
+    the dataset from the training's position in it and trace the loop; the hook graph, for the values that the trace
+    returns. Whatever fails, the state is given back or dropped, and what was opened is closed.
     """
 
     has_initial_values = True

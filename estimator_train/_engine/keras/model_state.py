@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -43,11 +44,39 @@ BUILDING = threading.RLock()
 
 
 _EXAMPLES, _SEED = "estimator_trained_examples", "estimator_input_seed"  # their names in checkpoints
-_TRAINED = "trained"  # the variables have been trained since the last checkpoint was restored
+
+
+class Values(enum.Enum):
+    """The values of a state's variables, if they are not those of a checkpoint."""
+
+    GIVEN = "the given model's"
+    TRAINED = "changed since by steps or hooks, or by a checkpoint of which an error left a part unread"
+
+
+class SavedValues(NamedTuple):
+    """The values of the checkpoint at prefix `path`, whose files had this stamp when they were read."""
+
+    path: str
+    stamp: checkpoints.Stamp
+
+    @classmethod
+    def at(cls, path: str) -> SavedValues:
+        return cls(path, checkpoints.stamp(path))
 
 
 class ModelState:
-    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program."""
+    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program.
+
+    A run takes a state in this order, because a model may create variables only when it is traced:
+
+    1. `can_start_from` says whether the state can have the values that the run starts from. If not, it gets a new one.
+    2. `restore_early` reads the checkpoint if the variables that it has exist.
+    3. The run traces its step inside `completed`, which reads the checkpoint afterwards if step 2 could not, and again
+       if the trace has made variables that step 2 missed.
+
+    `restored` is steps 2 and 3. Between runs, `_values` says which values the variables have: a checkpoint that they
+    already come from is not read again, and a loop that hooks or a checkpoint gave other statistics is traced again.
+    """
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         own_collectives(strategy)
@@ -57,7 +86,7 @@ class ModelState:
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self._source = source
         self._config = config
-        self._loaded: object = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
+        self._values: Values | SavedValues = Values.GIVEN
         self._loops: dict[tuple[StepProgram, type], Any] = {}
         self._hook_graphs: dict[tuple, tuple[HookGraph, EstimatorSpec]] = {}
 
@@ -73,6 +102,7 @@ class ModelState:
         self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
     def _attached(self) -> dict[str, tf.Variable]:
+        """Returns what the checkpoint saves besides the model and the global step, by name."""
         return {}
 
     def fed_by(self, input_fn: Callable) -> tuple[Model, Callable, Callable | None]:
@@ -144,7 +174,7 @@ class ModelState:
 
     def assign(self, values: dict[str, np.ndarray]) -> None:
         before, weights = self.adapter.statistics(self.model), self._weights_by_name()
-        self._loaded = _TRAINED
+        self._values = Values.TRAINED
         with self.strategy.scope():
             for name, value in values.items():
                 weights[name].assign(value)
@@ -165,7 +195,7 @@ class ModelState:
     def can_start_from(self, path: str | None) -> bool:
         """Returns whether a run may start from the checkpoint at prefix `path`, or for None from the given state."""
         # A state that was trained or restored cannot return to the given one: the optimizer's slots would remain.
-        return self._loaded is None or path is not None
+        return self._values is Values.GIVEN or path is not None
 
     @contextlib.contextmanager
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
@@ -183,7 +213,7 @@ class ModelState:
     @contextlib.contextmanager
     def completed(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
         """Wraps a trace after `restore_early`, and restores what that has missed."""
-        is_restored = self._loaded is not None
+        is_restored = self._values is not Values.GIVEN
         before = set(map(id, self.adapter.variables(self.model)))
         yield
         made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
@@ -200,7 +230,7 @@ class ModelState:
 
     def _has_variables(self) -> bool:
         """Returns whether the variables that a checkpoint has exist, as far as that can be known before a trace."""
-        return self._loaded is not None or self.adapter.is_built(self.model)
+        return self._values is not Values.GIVEN or self.adapter.is_built(self.model)
 
     def restore(self, path: str, trained: ModelState | None = None) -> None:
         """Restores the variables from the checkpoint at prefix `path`, unless they already have its values.
@@ -208,13 +238,13 @@ class ModelState:
         `trained` is the state of the training that has just saved the checkpoint; an `EvaluationState` copies its
         variables instead of reading the file.
         """
-        stamp = path, checkpoints.stamp(path)
-        if stamp == self._loaded:
+        saved = SavedValues.at(path)
+        if saved == self._values:
             return
         log.info("Restoring parameters from %s", path)
-        self._loaded = _TRAINED  # after an error, the state belongs to no checkpoint
+        self._values = Values.TRAINED  # until all are read
         self._load(path, trained)
-        self._loaded = stamp
+        self._values = saved
 
     def _load(self, path: str, trained: ModelState | None = None) -> None:
         before = self.adapter.statistics(self.model)
@@ -229,7 +259,7 @@ class ModelState:
 
 
 class EvaluationState(ModelState):
-    """A state that evaluates, predicts and exports."""
+    """A state that evaluates, predicts and exports; with averaged weights, where the optimizer keeps averages."""
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
@@ -260,6 +290,14 @@ class EvaluationState(ModelState):
 
 
 class TrainingState(ModelState):
+    """A state that trains, with its position in the input.
+
+    `restored` has a step before those of `ModelState`: the position is read and the input's seed drawn first, because
+    the dataset, which the trace needs, begins there. A new state then makes the optimizer's slots, so that the
+    checkpoint finds them. `begin_steps` ends what `_values` knew, and `restart` goes back to the newest checkpoint
+    after an error.
+    """
+
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
         super().__init__(source, strategy, config)
         self.adapter.prepare_training(self.model, self.strategy)
@@ -310,16 +348,15 @@ class TrainingState(ModelState):
 
     def can_start_from(self, path: str | None) -> bool:
         """Nor can a state take a checkpoint of other frozen layers, in which it lacks slots that must start anew."""
-        if self._loaded is None or path is None:
+        if self._values is Values.GIVEN or path is None:
             return super().can_start_from(path)
-        is_loaded = self._loaded == (path, checkpoints.stamp(path))
-        return is_loaded or not object_based.has_slots_of_others(self._parts, path)
+        return self._values == SavedValues.at(path) or not object_based.has_slots_of_others(self._parts, path)
 
     @contextlib.contextmanager
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
         self._take_position(path)
         self._draw_input_seed()
-        if self._loaded is None:
+        if self._values is Values.GIVEN:
             self._build_slots(path)
         with super().restored(path, trained):
             yield
@@ -337,7 +374,7 @@ class TrainingState(ModelState):
 
     def _has_variables(self) -> bool:
         # A train_step of the user's may have several optimizers, and create variables of any.
-        return self._loaded is not None or (self._has_own_step() and super()._has_variables())
+        return self._values is not Values.GIVEN or (self._has_own_step() and super()._has_variables())
 
     def _assign(self, path: str, trained: ModelState | None) -> None:
         saved = object_based.among_saved(path, self._hyperparameters.saved)
@@ -348,7 +385,7 @@ class TrainingState(ModelState):
 
     def begin_steps(self) -> None:
         """Notes that the variables no longer have a checkpoint's values."""
-        self._loaded = _TRAINED
+        self._values = Values.TRAINED
 
     def restart(self) -> None:
         """Returns to the newest checkpoint, after an error; without one, continues with the current variables."""
