@@ -92,7 +92,7 @@ def test_exclusions_from_weight_decay_in_keras_3(keras3):
     assert names == ["bias"]
 
 
-def test_lost_exclusions_from_weight_decay_end_only_a_training_that_has_some(keras3):
+def test_lost_exclusions_from_weight_decay_stop_only_who_has_some(keras3):
     """On a newer Keras, no model could be trained, or the excluded weights would decay."""
 
     class Changed(keras3.optimizers.AdamW):
