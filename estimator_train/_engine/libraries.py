@@ -95,6 +95,15 @@ def newer_than_tried(package: str) -> str | None:
     )
 
 
+def untried_pair() -> str | None:
+    """Returns a line about TensorFlow and tf_keras, both imported, if they are newer or of different minor versions."""
+    tensorflow, tf_keras = map(_installed, _TOGETHER)
+    if _numbers(tensorflow) == _numbers(tf_keras):
+        return newer_than_tried("tensorflow")
+    minor = ".".join(map(str, _numbers(tensorflow)))
+    return f"TensorFlow {tensorflow} was not tried with tf_keras {tf_keras}; pip install 'tf-keras=={minor}.*'"
+
+
 def _installed(package: str) -> str:
     return getattr(sys.modules.get(package), "__version__", "(not imported)")
 

@@ -68,7 +68,7 @@ def load_model(
 def _keras3_adapter() -> Adapter:
     import keras  # takes a second
 
-    _say_if_keras_is_new()
+    say_if_keras_is_new()
 
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
@@ -81,7 +81,7 @@ def _keras3_adapter() -> Adapter:
 
 
 @functools.cache
-def _say_if_keras_is_new() -> None:
+def say_if_keras_is_new() -> None:
     if line := libraries.newer_than_tried("keras"):
         log.warning(line)
 
