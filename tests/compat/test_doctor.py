@@ -39,7 +39,7 @@ def test_an_optimizer_that_ignores_lr_is_named_with_what_to_write(lines):
     assert line.endswith('"Keras optimizers in older scripts" in docs/migrating.md')
 
 
-def test_a_script_is_told_of_a_pair_that_was_not_tried(monkeypatch, warnings):
+def test_a_script_is_warned_of_a_pair_that_was_not_tried(monkeypatch, warnings):
     monkeypatch.setattr(doctor.libraries, "untried_pair", lambda: "TensorFlow 1 was not tried with tf_keras 2")
     monkeypatch.delattr(tf, "estimator", raising=False)
     for watched in ("_watch_learning_rates", "_watch_devices"):
