@@ -14,8 +14,9 @@ README = re.sub(r"\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", README)
 
 # The Estimator and what its users import, with `compat`, the old names. They train, evaluate, predict and export.
 LIBRARY = [
-    "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
+    "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator; 2.22 has no tf-keras yet, which it needs
     "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
+    # TensorFlow brings Keras 3, without an upper bound: 3.12 to 3.15 were tried, and a newer one is a line in the log.
     "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
     "filelock>=3.20.1",  # one process at a time trains in a directory or fills a cache; earlier ones follow links
     "cloudpickle>=3",  # sends the functions of a script, and lambdas, to processes that run generators

@@ -4,12 +4,13 @@ import gc
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
 import types
 
-import estimator_train  # noqa: F401, before TensorFlow, as users have it
+import estimator_train  # before TensorFlow, as users have it
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("TF_CONFIG", None)
@@ -44,8 +45,19 @@ def pytest_configure(config):
     else:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         tf.config.set_visible_devices([], "GPU")  # those that a test of this function pretends
+    if any(line.startswith("error::DeprecationWarning") for line in config.getini("filterwarnings")):
+        tf.get_logger().addHandler(_DeprecationsAreErrors(logging.WARNING))  # `.ci/matrix next` asks for it
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
+
+
+class _DeprecationsAreErrors(logging.Handler):
+    """Raises what TensorFlow logs about deprecated functions that lines of the package call."""
+
+    def emit(self, record):
+        message = record.getMessage()
+        if re.match(rf"From {re.escape(os.path.dirname(estimator_train.__file__))}/.* is deprecated", message):
+            raise DeprecationWarning(message)
 
 
 def pytest_runtest_setup(item):

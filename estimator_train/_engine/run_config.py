@@ -272,7 +272,7 @@ def _check(settings: dict[str, Any]) -> None:
     if settings["deterministic"] and settings["tf_random_seed"] is None:
         raise ValueError("deterministic=True needs a seed; give tf_random_seed=1, or another int, too.")
     for name in ("train_distribute", "eval_distribute"):
-        if leaves_out_a_replica(settings[name]):
+        if settings[name] is not None and leaves_out_a_replica(settings[name]):
             raise ValueError(
                 f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "
                 "the gradients of an odd one; take an even number of replicas, or other cross_device_ops."

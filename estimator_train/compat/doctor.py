@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from estimator_train._engine import libraries
+
 _LIBRARIES = {"estimator_train", "tensorflow", "tf_keras", "keras"}
 ADDONS = "tensorflow_addons"
 INSTEAD_OF_ADDONS = f'{ADDONS} ended with TensorFlow 2.15; see "Instead of {ADDONS}" in docs/migrating.md'
@@ -28,6 +30,8 @@ def watch(replicas: int | None = None) -> None:
     import tf_keras as keras
 
     warn = functools.cache(tf.get_logger().warning)
+    if line := libraries.untried_pair():
+        warn(line)
     _watch_learning_rates(keras, warn)
     _watch_devices(tf, warn)
     if replicas:

@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+import tensorflow as tf
 import warm_python
 
 from estimator_train.compat import doctor
@@ -36,6 +37,15 @@ def test_an_optimizer_that_ignores_lr_is_named_with_what_to_write(lines):
     (line,) = found
     assert "Adam(lr=0.0001) is trained with the default learning rate: write learning_rate=0.0001; see " in line
     assert line.endswith('"Keras optimizers in older scripts" in docs/migrating.md')
+
+
+def test_a_script_is_warned_of_a_pair_that_was_not_tried(monkeypatch, warnings):
+    monkeypatch.setattr(doctor.libraries, "untried_pair", lambda: "TensorFlow 1 was not tried with tf_keras 2")
+    monkeypatch.delattr(tf, "estimator", raising=False)
+    for watched in ("_watch_learning_rates", "_watch_devices"):
+        monkeypatch.setattr(doctor, watched, lambda *_: None)
+    doctor.watch()
+    assert warnings == ["TensorFlow 1 was not tried with tf_keras 2"]
 
 
 @pytest.mark.slow

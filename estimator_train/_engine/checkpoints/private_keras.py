@@ -6,8 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.libraries import private_names_of
+
 
 @contextlib.contextmanager
+@private_names_of("tf_keras", "keras")
 def without_optional_parts(optimizer: Any) -> Iterator[None]:
     """Wraps a check of a restore, and lets a Keras optimizer's learning rate, loss scale and product be missing."""
     # A constant rate is a variable; a schedule has none, or another one with its current rate. A model may begin to
@@ -28,11 +31,13 @@ def without_optional_parts(optimizer: Any) -> Iterator[None]:
             optimizer._trackable_children = own
 
 
+@private_names_of("tf_keras", "keras")
 def build_legacy_optimizer(optimizer: Any, variables: Iterable[tf.Variable]) -> None:
     """Creates the variables of a legacy Keras optimizer, which has no `build` and creates them in its first update."""
     optimizer._create_all_weights(variables)
 
 
+@private_names_of("tf_keras", "keras")
 def listed_variables(parts: dict[str, Any]) -> Any:
     """Returns the list of variables among the trackable parts of an optimizer of either Keras, or None."""
     return parts.get("_variables")

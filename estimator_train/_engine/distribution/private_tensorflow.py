@@ -4,13 +4,14 @@ import itertools
 
 import tensorflow as tf
 
+from estimator_train._engine.libraries import private_names_of
+
 _KEYS = itertools.count(1000, 1000)  # a strategy counts up from its key
 
 
-def own_collectives(strategy: tf.distribute.Strategy) -> None:
+@private_names_of("tensorflow")
+def own_collectives(strategy: tf.distribute.MirroredStrategy) -> None:
     """Gives the CPU replicas of a MirroredStrategy without `cross_device_ops` collective ops of their own, once."""
-    if not isinstance(strategy, tf.distribute.MirroredStrategy):
-        return
     extended = strategy.extended
     is_on_cpus = all("CPU" in device for device in extended._devices)
     chooses = extended._cross_device_ops is not extended._collective_ops
@@ -22,7 +23,8 @@ def own_collectives(strategy: tf.distribute.Strategy) -> None:
     extended._collective_ops = extended._cross_device_ops = extended._make_collective_ops_with_fallbacks()
 
 
-def leaves_out_a_replica(strategy: tf.distribute.Strategy | None) -> bool:
+@private_names_of("tensorflow")
+def leaves_out_a_replica(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether the strategy sums only some gradients: HierarchicalCopyAllReduce ignores an odd device."""
     if not isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy)):
         return False

@@ -44,7 +44,7 @@ class KerasSession:
 
     def initial_values(self) -> dict[tf.Tensor, np.ndarray]:
         """Returns the values given to variables, by the tensors to feed, unless another initializer has come since."""
-        loads = private_tf_keras.loads_not_run(self.graph)
+        loads = _loads_not_run(self.graph)
         if loads:
             self.run(loads)
         if not self._initializers:
@@ -66,6 +66,20 @@ class KerasSession:
             config.allow_soft_placement = True  # Keras asks on the device of one replica for another's variables
             self._session = v1.Session(graph=self.graph, config=config)
         return self._session
+
+
+def _loads_not_run(graph: tf.Graph) -> list[tf.Operation]:
+    """Returns the ops of a v1 graph that assign weights from a .keras or .weights.h5 file, which Keras does not run."""
+    variables = graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)
+    initializers = {part.initializer for variable in variables for part in _parts(variable)}
+    return [
+        op
+        for op in graph.get_operations()
+        if op.type == "AssignVariableOp"
+        and op not in initializers  # loading creates these, too, and those of zeros have a constant
+        and op.inputs[1].op.type == "Const"
+        and private_tf_keras.is_of_loading(op)
+    ]
 
 
 def _parts(variable: tf.Variable) -> tuple[tf.Variable, ...]:

@@ -108,7 +108,7 @@ class GraphModel(PreparedModel):
             _add_saver(spec.scaffold, config, checkpoint)
         creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains)
         hooks = [ReportAllocationsHook(), *input_hooks]
-        return Run(graph, spec, creator, hooks, close=lambda: private_tensorflow.forget_gradients(graph))
+        return Run(graph, spec, creator, hooks, close=lambda: _forget_gradients(graph))
 
     def export(self, receiver_fns: dict[str, ReceiverFn], start: Start, directory: str, as_text: bool) -> None:
         builder = v1.saved_model.Builder(directory)
@@ -130,7 +130,7 @@ class GraphModel(PreparedModel):
                         builder.add_meta_graph_and_variables(session, **meta_graph)
                     else:
                         builder.add_meta_graph(**meta_graph)
-            private_tensorflow.forget_gradients(graph)
+            _forget_gradients(graph)
         builder.save(as_text)
 
     @contextlib.contextmanager
@@ -179,7 +179,8 @@ class GraphModel(PreparedModel):
         log.info("Done calling model_fn.")
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"model_fn should return an EstimatorSpec, got: {spec!r}")
-        private_tensorflow.add_init_feeds(spec.scaffold, keras_session.initial_values())
+        if initial_values := keras_session.initial_values():
+            private_tensorflow.add_init_feeds(spec.scaffold, initial_values)
         return spec
 
 
@@ -198,6 +199,11 @@ def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Pre
         run.close()
 
     return function, close
+
+
+def _forget_gradients(graph: tf.Graph) -> None:
+    if any(op.type == "IdentityN" for op in graph.get_operations()):  # of tf.custom_gradient
+        private_tensorflow.forget_gradients(graph)
 
 
 def _meta_graph(mode: str, receiver: InputReceiver, spec: EstimatorSpec, checkpoint_path: str | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Decides which adapter serves a model: that of tf_keras, which is Keras 2, or that of Keras 3."""
 
+import functools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import h5py
 import tensorflow as tf
 import tf_keras
 
+from estimator_train._engine import libraries
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.protocols import CustomObjects, Model
 from estimator_train._engine.keras.source import ModelSource
@@ -19,6 +21,8 @@ from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classe
 from estimator_train._engine.session.private_tensorflow import eager_mode
 
 _TF_KERAS = TfKerasAdapter()
+
+log = tf.get_logger()
 
 
 def adapter_of(model: object) -> Adapter:
@@ -64,6 +68,8 @@ def load_model(
 def _keras3_adapter() -> Adapter:
     import keras  # takes a second
 
+    say_if_keras_is_new()
+
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
             f"Keras 3 uses the backend {keras.backend.backend()}, but an Estimator needs TensorFlow; set the "
@@ -72,6 +78,12 @@ def _keras3_adapter() -> Adapter:
     from estimator_train._engine.keras.keras3.adapter import ADAPTER
 
     return ADAPTER
+
+
+@functools.cache
+def say_if_keras_is_new() -> None:
+    if line := libraries.newer_than_tried("keras"):
+        log.warning(line)
 
 
 def _saved_by(path: str) -> str:

@@ -74,7 +74,7 @@ class Loop:
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
-        reader = private_tensorflow.strategy_of(iterator)
+        reader = strategy_of(iterator)
         if self._counts_on_host and reader is not self._strategy:
             (self._device,) = reader.extended.worker_devices
         self._outputs, self.batch_structure = {}, {}
@@ -154,7 +154,7 @@ class Loop:
         # Not a loop that carries the batch: it would take it to the host and back, because what a function returns is
         # on one device.
         with tf.control_dependencies([totals.now]):
-            more, batch = private_tensorflow.next_on_devices(iterator)
+            more, batch = next_batch(iterator)
         with tf.control_dependencies([more]):
             arrived = private_tensorflow.timestamp()
         agreed = []
@@ -330,6 +330,21 @@ def _sizes(batch: Nest) -> tf.Tensor:
     return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
 
 
+def strategy_of(iterator: BatchIterator) -> Strategy:
+    """Returns the strategy that has distributed the dataset of `iterator`, TensorFlow's default one if none has."""
+    if isinstance(iterator, tf.distribute.DistributedIterator):
+        return private_tensorflow.strategy_of(iterator)
+    return tf.distribute.get_strategy()
+
+
+def next_batch(iterator: BatchIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
+    """Takes the next batch of each local replica; returns whether there is one, and a function that gives them."""
+    if isinstance(iterator, tf.distribute.DistributedIterator):
+        return private_tensorflow.next_on_devices(iterator)
+    optional = iterator.get_next_as_optional()
+    return optional.has_value(), optional.get_value
+
+
 def _specs(values: dict[str, Nest]) -> dict[str, tf.TypeSpec]:
     return {name: tf.type_spec_from_value(value) for name, value in values.items()}
 
@@ -338,7 +353,7 @@ def kind_of_loop(program: StepProgram, iterator: BatchIterator, in_single_steps:
     """Returns the class that runs the steps; `in_single_steps`: each call will run one, agreed with no others."""
     if program.mode == ModeKeys.PREDICT:
         return PredictionLoop
-    if _reads_onto_devices(private_tensorflow.strategy_of(iterator)):
+    if _reads_onto_devices(strategy_of(iterator)):
         return DevicesLoop
     return SingleSteps if in_single_steps and program.batches_per_step == 1 else Loop
 

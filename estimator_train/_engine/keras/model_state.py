@@ -79,7 +79,8 @@ class ModelState:
     """
 
     def __init__(self, source: ModelSource, strategy: Strategy, config: RunConfig) -> None:
-        own_collectives(strategy)
+        if isinstance(strategy, tf.distribute.MirroredStrategy):
+            own_collectives(strategy)
         self.strategy = strategy
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)

@@ -4,7 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.libraries import private_names_of
 
+
+@private_names_of("tf_keras", "keras")
 def compile_arguments(model: Any) -> dict[str, Any]:
     """Returns the `compile()` arguments, in v1 graphs without the optimizer; get_compile_config() fails for lambdas."""
     if hasattr(model, "_compile_weighted_metrics"):
@@ -13,11 +16,13 @@ def compile_arguments(model: Any) -> dict[str, Any]:
     return dict(model._compile_config.config)
 
 
+@private_names_of("tf_keras", "keras")
 def mask_of(prediction: tf.Tensor) -> tf.Tensor | None:
     """Returns the mask that a layer has attached for losses; public properties only work for symbolic tensors."""
     return getattr(prediction, "_keras_mask", None)
 
 
+@private_names_of("tf_keras", "keras")
 def attach_mask(prediction: tf.Tensor, mask: tf.Tensor | None) -> None:
     """Makes losses and metrics of `prediction` read `mask`, unless it is None."""
     if mask is not None:

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.keras.protocols import BatchIterator
+from estimator_train._engine.libraries import private_names_of
 from estimator_train._engine.types import Nest, Strategy
 
 
+@private_names_of("tensorflow")
 def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.train.Optimizer:
     """Copies a v1 optimizer, which has no configuration, without the variables and the bookkeeping of a deep copy."""
     copied = object.__new__(type(optimizer))
@@ -17,16 +19,19 @@ def copy_v1_optimizer(optimizer: tf.compat.v1.train.Optimizer) -> tf.compat.v1.t
     return copied
 
 
+@private_names_of("tensorflow")
 def v2_behavior() -> bool:
     """Returns whether TensorFlow 2 behavior is on; `tf.compat.v1.disable_v2_behavior()` turns it off."""
     return tf.__internal__.tf2.enabled()
 
 
+@private_names_of("tensorflow")
 def as_wrapper(function: Callable, wrapped: Callable) -> Callable:
     """Returns `function` with the signature of `wrapped` for Keras, whose getfullargspec ignores functools.wraps."""
     return tf.__internal__.decorator.make_decorator(wrapped, function)
 
 
+@private_names_of("tensorflow")
 def with_autograph(function: Callable) -> Callable:
     """Returns `function` converted by AutoGraph, except for TensorFlow's and Keras' own code.
 
@@ -36,6 +41,7 @@ def with_autograph(function: Callable) -> Callable:
     return tf.__internal__.autograph.tf_convert(function, tf.__internal__.autograph.control_status_ctx())
 
 
+@private_names_of("tensorflow")
 def is_stateful_op(name: str) -> bool:
     """Returns whether ops called `name` are stateful; a GraphDef's node, unlike a `tf.Operation`, has no `op_def`."""
     from tensorflow.python.framework import op_def_registry
@@ -43,6 +49,7 @@ def is_stateful_op(name: str) -> bool:
     return op_def_registry.get(name).is_stateful
 
 
+@private_names_of("tensorflow")
 def unchecked(function: tf.types.experimental.ConcreteFunction) -> Callable:
     """Returns a function that does not check its arguments, 0.2 ms a call, and that gradient tapes do not record."""
 
@@ -54,25 +61,20 @@ def unchecked(function: tf.types.experimental.ConcreteFunction) -> Callable:
     return call
 
 
-def strategy_of(iterator: BatchIterator) -> Strategy:
-    """Returns the strategy that has distributed the dataset of `iterator`, TensorFlow's default one if none has."""
-    from tensorflow.python.distribute import input_lib
-
-    if not isinstance(iterator, input_lib.DistributedIteratorBase):
-        return tf.distribute.get_strategy()
+@private_names_of("tensorflow")
+def strategy_of(iterator: Any) -> Strategy:
+    """Returns the strategy that has distributed the dataset of a `tf.distribute.DistributedIterator`."""
     return iterator._strategy
 
 
-def next_on_devices(iterator: BatchIterator) -> tuple[tf.Tensor, Callable[[], Nest]]:
+@private_names_of("tensorflow")
+def next_on_devices(iterator: Any) -> tuple[tf.Tensor, Callable[[], Nest]]:
     """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
 
-    In `iterator`, each replica has a batch or none has.
+    In `iterator`, a `tf.distribute.DistributedIterator`, each replica has a batch or none has.
     """
     from tensorflow.python.distribute import input_lib
 
-    if not isinstance(iterator, input_lib.DistributedIteratorBase):
-        of_all = iterator.get_next_as_optional()
-        return of_all.has_value(), of_all.get_value
     # Its own `get_next_as_optional` puts all batches into one Optional, which lies on one device, and waits for the
     # other workers. When it is traced, it asks for the size of the dataset, so the function would serve no other.
     strategy = strategy_of(iterator)
@@ -90,6 +92,7 @@ def next_on_devices(iterator: BatchIterator) -> tuple[tf.Tensor, Callable[[], Ne
     return more, lambda: input_lib._create_per_replica(on_each_device("get_value"), strategy)
 
 
+@private_names_of("tensorflow")
 def free_bytes(device: str) -> int:
     """Returns how many bytes TensorFlow may still use on a GPU; public functions do not tell how many it has."""
     from tensorflow.python import pywrap_tfe
@@ -102,6 +105,7 @@ def free_bytes(device: str) -> int:
     return limit - tf.config.experimental.get_memory_info(device)["current"]
 
 
+@private_names_of("tensorflow")
 def timestamp() -> tf.Tensor:
     """Returns the time in seconds like tf.timestamp, which op determinism refuses; Python's clock takes longer."""
     from tensorflow.python.framework import config
@@ -111,6 +115,7 @@ def timestamp() -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(time.time, [], tf.float64), [])
 
 
+@private_names_of("tensorflow")
 def graph_around_branches(graph: tf.Graph) -> tf.Graph:
     """Returns `graph` or, if it is that of a branch of tf.cond, the graph that calls tf.cond."""
     from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph

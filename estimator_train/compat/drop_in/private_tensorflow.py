@@ -1,10 +1,12 @@
 """Private names of TensorFlow that this package uses, each behind a function."""
 
-import importlib
 from collections.abc import Callable
 from types import ModuleType
 
+from estimator_train._engine.libraries import private_names_of
 
+
+@private_names_of("tensorflow")
 def fn_args(function: Callable) -> tuple[str, ...]:
     """Returns a tuple of the names of a function's arguments, like the old library's `util.fn_args`."""
     from tensorflow.python.util import function_utils
@@ -12,6 +14,7 @@ def fn_args(function: Callable) -> tuple[str, ...]:
     return function_utils.fn_args(function)
 
 
+@private_names_of("tensorflow")
 def deprecation() -> ModuleType:
     """Returns the module of the decorators `deprecated`, `deprecated_args` and others, and of `silence`."""
     from tensorflow.python.util import deprecation
@@ -19,6 +22,7 @@ def deprecation() -> ModuleType:
     return deprecation
 
 
+@private_names_of("tensorflow")
 def lookup_ops() -> ModuleType:
     """Returns the module of the initializers of `tf.contrib.lookup`."""
     from tensorflow.python.ops import lookup_ops
@@ -26,6 +30,7 @@ def lookup_ops() -> ModuleType:
     return lookup_ops
 
 
+@private_names_of("tensorflow")
 def nest() -> ModuleType:
     """Returns the module of `tf.nest`, with the names that only TensorFlow 1 made public."""
     from tensorflow.python.util import nest
@@ -33,6 +38,9 @@ def nest() -> ModuleType:
     return nest
 
 
+@private_names_of("tensorflow")
 def unwrapped_compat_module(version: str) -> ModuleType:
     """Returns the module "v1" or "v2" in `tensorflow._api`, which `tf.compat.v1` or `tf.compat.v2` wraps."""
-    return importlib.import_module(f"tensorflow._api.v2.compat.{version}")
+    from tensorflow._api.v2.compat import v1, v2
+
+    return {"v1": v1, "v2": v2}[version]

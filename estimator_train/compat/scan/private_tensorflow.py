@@ -3,10 +3,13 @@
 Any release may change them: then a name that works is said to be absent, and the tests of `lookup` fail.
 """
 
+from estimator_train._engine.libraries import private_names_of
+
 API = "tensorflow._api.v2"
 INSIDE = "tensorflow.python"
 
 
+@private_names_of("tf_keras")
 def keras_module(mode: str = "v2", submodule: str = "") -> str:
     """Returns the module that TensorFlow's KerasLazyLoader of this mode leads to, with tf_keras as Keras.
 

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 
+from estimator_train._engine.libraries import private_names_of
 from estimator_train.compat.drop_in import moved
 
 _KERAS = "tensorflow.python.keras"
@@ -12,6 +13,7 @@ _KERAS = "tensorflow.python.keras"
 _ITS_NAMES_TODAY = ("tf_keras.src", "tensorflow.keras")
 
 
+@private_names_of("tensorflow")
 def use_data_of_tf1() -> None:
     """Gives tensorflow.python.data the classes of TensorFlow 1; tf.data and the modules below have them already."""
     import tensorflow as tf
@@ -21,6 +23,7 @@ def use_data_of_tf1() -> None:
     vars(module).update(public)
 
 
+@private_names_of("tensorflow")
 def use_tf_keras() -> None:
     """Makes tensorflow.python.keras tf_keras, as far as that has the modules; the others stay TensorFlow's own.
 
@@ -36,6 +39,7 @@ def _today(path):
     return list(filter(_exists, sources_of(path)))
 
 
+@private_names_of("tensorflow")
 def sources_of(path: str) -> list[str]:
     """Returns the paths where modules may have the names of the module at `path`, if it is one of Keras; no import.
 

@@ -12,7 +12,7 @@ from models import Fetched
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 import estimator_train as et
-from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras import loop
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop, SingleSteps, kind_of_loop
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
@@ -155,7 +155,7 @@ def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices,
         def __init__(self):
             """Without GPUs, that of TensorFlow fails."""
 
-    monkeypatch.setattr(private_tensorflow, "strategy_of", lambda iterator: Pretended())
+    monkeypatch.setattr(loop, "strategy_of", lambda iterator: Pretended())
     assert kind_of_loop(training(compiled()), None, False) is kind
 
 

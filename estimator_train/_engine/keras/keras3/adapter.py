@@ -115,7 +115,7 @@ class Keras3Adapter(Adapter):
     def hyperparameters(self, model: Model) -> dict[str, tf.Variable]:
         if model.optimizer is None:
             return {}
-        rate = private_keras3.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
+        rate = cloning.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
         return {"learning_rate": rate.value} if isinstance(rate, keras.Variable) else {}
 
     def finalize_state(self, model: Model) -> None:
@@ -132,7 +132,7 @@ class Keras3Adapter(Adapter):
         distances = strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant([context.replica_id_in_sync_group * _SEED_DISTANCE, 0], tf.int64)
         )
-        for state in [state for layer in all_layers(model) for state in private_keras3.seed_states(layer)]:
+        for state in [state for layer in all_layers(model) for state in _seed_states(layer)]:
             if id(state) in made_ids:
                 replicas = map(strategy.experimental_local_results, (state.value, distances))
                 for own_state, distance in zip(*replicas, strict=True):
@@ -184,7 +184,7 @@ class Keras3Adapter(Adapter):
         if optimizer is None:
             return None
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        rate = private_keras3.learning_rate_or_schedule(optimizer)
+        rate = cloning.learning_rate_or_schedule(optimizer)
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             rate = rate(optimizer.iterations - 1)
         if callable(rate):
@@ -195,7 +195,7 @@ class Keras3Adapter(Adapter):
         try:
             return keras.models.load_model(path, custom_objects=custom_objects), False
         except ValueError as error:
-            if "safe_mode=False" not in str(error):  # Keras' message when it refuses a lambda
+            if cloning.REFUSES_LAMBDA not in str(error):
                 raise
         if safe_mode:
             return None, True
@@ -248,7 +248,7 @@ def _tree(model: Model) -> tf.Module:
 
 def _parts_of_optimizer(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
     """Returns the parts of an optimizer to save by name, without the learning rate, which is a hyperparameter."""
-    rate = private_keras3.learning_rate_or_schedule(optimizer)
+    rate = cloning.learning_rate_or_schedule(optimizer)
     listed = tf.Module()
     for number, variable in enumerate(private_keras3.optimizer_variables(optimizer)):
         if variable is not rate:
@@ -264,7 +264,7 @@ def _without(found: set[int], layer: keras.layers.Layer, seen: set[int]) -> tf.M
     sublayers = private_keras3.sublayers(layer)
     inherited = {id(weight) for sublayer in sublayers for weight in sublayer.weights}
     own = [weight for weight in layer.weights if id(weight) not in inherited]
-    for name, variables in (("weight", own), ("seed", private_keras3.seed_states(layer))):
+    for name, variables in (("weight", own), ("seed", _seed_states(layer))):
         for index, variable in enumerate(variables):
             if id(variable.value) not in found:
                 setattr(tree, f"{name}{index}", variable.value)
@@ -272,6 +272,11 @@ def _without(found: set[int], layer: keras.layers.Layer, seen: set[int]) -> tf.M
         if id(sublayer) not in seen:
             setattr(tree, f"layer{index}", _without(found, sublayer, seen))
     return tree
+
+
+def _seed_states(layer: keras.layers.Layer) -> list[keras.Variable]:
+    draws = len(layer.variables) > len(layer.weights)  # of random generators, or of metrics
+    return private_keras3.seed_states(layer) if draws else []
 
 
 def _optimizers(model: Model) -> list[keras.optimizers.Optimizer]:

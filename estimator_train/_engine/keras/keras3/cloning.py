@@ -16,14 +16,24 @@ PREPROCESSING = (
     *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),
     *(layers.Normalization, layers.StringLookup, layers.TextVectorization),
 )
+REFUSES_LAMBDA = "safe_mode=False"  # in Keras' message when it does not load a lambda
 
 
 def clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
+    try:
+        return _clone(model, clone_layer)
+    except ValueError as error:
+        if REFUSES_LAMBDA not in str(error):
+            raise
     with private_keras3.deserialized_lambdas():
-        copy = _clone_layers(model, clone_layer)
-        _copy_trainable(copy, model)
-        if not compile_by_config(keras, copy, model):
-            copy.compile(**_compile_arguments(model))
+        return _clone(model, clone_layer)
+
+
+def _clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
+    copy = _clone_layers(model, clone_layer)
+    _copy_trainable(copy, model)
+    if not compile_by_config(keras, copy, model):
+        copy.compile(**_compile_arguments(model))
     return copy
 
 
@@ -39,7 +49,7 @@ def all_layers(model: keras.Model) -> list[layers.Layer]:
 
 
 def _clone_layers(model: keras.Model, own_clone_layer: CloneLayer | None) -> keras.Model:
-    if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
+    if isinstance(model, keras.Sequential) or isinstance(model, private_keras3.functional_class()):  # noqa: SIM101
         copy = _clone_graph(model, own_clone_layer or clone_layer)
     elif own_clone_layer is None:
         copy = _clone_subclassed(model)
@@ -104,9 +114,12 @@ def _compile_arguments(model: keras.Model) -> dict[str, Any]:
 def _clone_metric(metric: Any) -> Any:
     if not isinstance(metric, keras.metrics.Metric):
         return metric
-    copy = type(metric).from_config(metric.get_config())
-    if isinstance(metric, keras.metrics.MeanMetricWrapper):
-        # The configurations of some metrics lack arguments, such as the axis of CosineSimilarity.
+    config = metric.get_config()
+    copy = type(metric).from_config(config)
+    _, *parameters = inspect.signature(type(metric).__init__).parameters.values()
+    # The configurations of some metrics lack arguments, such as the axis of CosineSimilarity.
+    is_complete = all(each.name in config for each in parameters)
+    if isinstance(metric, keras.metrics.MeanMetricWrapper) and not is_complete:
         private_keras3.function_arguments(copy).update(private_keras3.function_arguments(metric))
     return copy
 
@@ -117,13 +130,21 @@ def _clone_optimizer(optimizer: keras.optimizers.Optimizer) -> Any:
     config = optimizer.get_config()
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return type(optimizer)(**config | {"inner_optimizer": _clone_optimizer(optimizer.inner_optimizer)})
-    rate = private_keras3.learning_rate_or_schedule(optimizer)
+    rate = learning_rate_or_schedule(optimizer)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
         config["learning_rate"] = rate  # it has no state
     copy = type(optimizer).from_config(config)
-    variables, names = private_keras3.weight_decay_exclusions(optimizer)
-    if variables:
-        raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
-    if names:
-        copy.exclude_from_weight_decay(var_names=names)
+    if getattr(optimizer, "weight_decay", None):
+        new = type(optimizer).from_config(config)
+        variables, names = private_keras3.weight_decay_exclusions(optimizer, new)
+        if variables:
+            raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
+        if names:
+            copy.exclude_from_weight_decay(var_names=names)
     return copy
+
+
+def learning_rate_or_schedule(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns the variable of a constant learning rate, or the schedule."""
+    rate = optimizer.learning_rate
+    return rate if isinstance(rate, keras.Variable) else private_keras3.learning_rate_or_schedule(optimizer)

@@ -110,11 +110,13 @@ class TfKerasAdapter(Adapter):
         # Keras aggregates metrics over replicas, and sums other values in the logs. Its own loss is divided by the
         # number of replicas, so the sum is the loss of the whole batch.
         logs, *others = strategy.run(step, args=(batch,))
+        spans_workers = synchronous.spans_workers(strategy)
         # With one replica per process, the values do not show whether they are aggregated.
-        aggregated = {id(value) for value in private_tf_keras.last_metric_results(model.metrics)}
+        results = private_tf_keras.last_metric_results(model.metrics) if spans_workers else []
+        aggregated = set(map(id, results))
 
         def reduced(value: tf.Tensor) -> tf.Tensor:
-            agrees = not synchronous.spans_workers(strategy) or id(value) in aggregated
+            agrees = not spans_workers or id(value) in aggregated
             if isinstance(value, tf.distribute.DistributedValues) or not agrees:
                 return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
             return value

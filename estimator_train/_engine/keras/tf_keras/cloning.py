@@ -133,10 +133,11 @@ def clone_optimizer(optimizer: keras.optimizers.Optimizer, graph: tf.Graph | Non
         config = optimizer.get_config()
     clone = type(optimizer).from_config(config)
     ours, theirs = (getattr(each, "inner_optimizer", each) for each in (clone, optimizer))  # of a LossScaleOptimizer
-    variables, names = private_tf_keras.weight_decay_exclusions(theirs)
-    if variables:
-        raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
-    if names:
-        ours.exclude_from_weight_decay(var_names=names)
+    if getattr(theirs, "weight_decay", None):
+        variables, names = private_tf_keras.weight_decay_exclusions(theirs)
+        if variables:
+            raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
+        if names:
+            ours.exclude_from_weight_decay(var_names=names)
     _copy_arguments(theirs, ours)
     return clone

@@ -42,10 +42,12 @@ class LayerDraws(StepDraws):
     def installed(self) -> Iterator[None]:
         generators = self._generators()
         sources = [_StepGenerator(generator, self._layer_seeds[generator], self) for generator in generators]
-        with private_tf_keras.drawing_from(generators, sources):
+        with private_tf_keras.drawing_from(generators, sources) if generators else contextlib.nullcontext():
             yield
 
     def begin(self, position: tf.Tensor) -> None:
+        if not self._layer_seeds:
+            return  # no layer draws
         self._trace.graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
         self._trace.position = position
         self._trace.run_seed = seed_at(position)

@@ -7,9 +7,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.libraries import private_names_of
 from estimator_train._engine.types import Nest, Strategy
 
 
+@private_names_of("tf_keras")
 def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
     """Returns the hyperparameters that are variables: a new optimizer's learning rate, all numbers of a legacy one."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
@@ -23,6 +25,7 @@ def hyperparameters(optimizer: keras.optimizers.Optimizer) -> dict[str, tf.Varia
     return {name: value for name, value in kept.items() if hasattr(value, "assign")}
 
 
+@private_names_of("tf_keras")
 def save_all_parts(optimizer: keras.optimizers.Optimizer) -> None:
     """Lets checkpoints have all parts of a new optimizer; Keras lists them once, which a restore does too early."""
     # This dict grows. Keras' own differs only for the shards of parameter servers, which train no Keras models.
@@ -39,6 +42,7 @@ class _AlwaysEqual:
         return self
 
 
+@private_names_of("tf_keras")
 def multiply_momenta_once(nadam: keras.optimizers.Nadam) -> None:
     """Makes a tf_keras Nadam multiply its product of momenta once per step."""
     # Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
@@ -59,6 +63,7 @@ def multiply_momenta_once(nadam: keras.optimizers.Nadam) -> None:
     nadam.build, nadam._distributed_apply_gradients_fn = build_with_product, apply_after_product
 
 
+@private_names_of("tf_keras")
 def complete_product(nadam: keras.optimizers.Nadam) -> None:
     """Computes the product of momenta of a tf_keras Nadam if a checkpoint of an earlier version lacked it."""
     product = getattr(nadam, "_u_product", None)  # missing before the optimizer has created its variables
@@ -71,6 +76,7 @@ def _momentum(nadam: keras.optimizers.Nadam, step: tf.Tensor) -> tf.Tensor:
     return nadam.beta_1 * (1.0 - 0.5 * tf.pow(tf.cast(0.96, step.dtype), step))
 
 
+@private_names_of("tf_keras")
 def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[list[tf.Variable], list[str]]:
     """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
     variables = getattr(optimizer, "_exclude_from_weight_decay", [])
@@ -78,6 +84,7 @@ def weight_decay_exclusions(optimizer: keras.optimizers.Optimizer) -> tuple[list
 
 
 @contextlib.contextmanager
+@private_names_of("tf_keras")
 def eager_classes() -> Iterator[None]:
     """A context manager, to enter before eager mode, in which Keras' layers and models have eager base classes."""
     # Creating a layer in a v1 graph switches its class, and thus all its instances, to a base class of TensorFlow 1's
@@ -101,11 +108,13 @@ def eager_classes() -> Iterator[None]:
             swap(False)
 
 
+@private_names_of("tf_keras")
 def is_initialized_by_keras(variable: tf.Variable) -> bool:
     """Returns whether Keras' session has initialized a variable of a v1 graph; getting that session would do so."""
     return getattr(variable, "_keras_initialized", False)
 
 
+@private_names_of("tf_keras")
 def last_metric_results(metrics: Iterable[keras.metrics.Metric]) -> list[Nest]:
     """Returns metrics' last results, in a replica those over all replicas, which the tensors do not show."""
     return [metric._call_result for metric in metrics if hasattr(metric, "_call_result")]
@@ -127,17 +136,20 @@ class LoadedLambdas:
         self.found = True
         return self._refused
 
+    @private_names_of("tf_keras")
     def scope(self) -> contextlib.AbstractContextManager[None]:
         from tf_keras.src.saving.serialization_lib import SafeModeScope
 
         return SafeModeScope(self)
 
 
+@private_names_of("tf_keras")
 def train_counter(model: keras.Model) -> tf.Variable:
     """Returns the variable in which a tf_keras model's fit counts steps, for callbacks such as TensorBoard."""
     return model._train_counter
 
 
+@private_names_of("tf_keras")
 def functional_class() -> type:
     """Returns the class of functional models, which `keras.Model(inputs, outputs)` creates."""
     from tf_keras.src.engine.functional import Functional
@@ -145,16 +157,19 @@ def functional_class() -> type:
     return Functional
 
 
+@private_names_of("tf_keras")
 def nodes_by_depth(model: keras.Model) -> dict[int, list[Any]]:
     """Returns a functional model's layer calls, a dict of depths to lists of nodes; outputs are at depth 0."""
     return model._nodes_by_depth
 
 
+@private_names_of("tf_keras")
 def losses_without_inputs(layer: keras.layers.Layer) -> list[Callable]:
     """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
     return layer._callable_losses
 
 
+@private_names_of("tf_keras")
 def random_generators(layers: Iterable[keras.layers.Layer]) -> list[Any]:
     """Returns a list of the random generators of tf_keras `layers` that draw other numbers in each step."""
     from tf_keras.src.backend import RandomGenerator
@@ -164,11 +179,13 @@ def random_generators(layers: Iterable[keras.layers.Layer]) -> list[Any]:
     return [each for each in generators.values() if each._rng_type != RandomGenerator.RNG_STATELESS]
 
 
+@private_names_of("tf_keras")
 def layer_seed(generator: Any) -> int | None:
     """Returns the seed that was given to the layer of a tf_keras random generator, or None."""
     return generator._seed
 
 
+@private_names_of("tf_keras")
 def own_draws(generator: Any) -> Callable:
     """Returns a function (kind, **arguments) that draws as a tf_keras random generator does, such as "uniform"."""
     if generator._built and generator._generator is not None:
@@ -178,6 +195,7 @@ def own_draws(generator: Any) -> Callable:
 
 
 @contextlib.contextmanager
+@private_names_of("tf_keras")
 def drawing_from(generators: list[Any], sources: Sequence[object]) -> Iterator[None]:
     """Makes each of tf_keras' random generators draw from its source, with the methods of tf.random.Generator."""
     names = "_rng_type", "_generator", "_built"

@@ -1,5 +1,7 @@
 """Keras 3 models train, resume and evaluate as with Keras 3's own fit and evaluate."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from models import Fetched, assert_close, eagerly
 from runs import copy_as_of
 
 import estimator_train as et
+from estimator_train._engine.keras import adapter_choice
 
 layers, optimizers = keras.layers, keras.optimizers
 
@@ -29,6 +32,16 @@ def dense_model(optimizer="adam", dropout=0.0, **compiled):
 def estimator_of(model, folder, strategy=None, **config):
     config = et.RunConfig(folder, train_distribute=strategy, eval_distribute=strategy, **config)
     return et.model_to_estimator(model, config=config)
+
+
+def test_a_keras_newer_than_those_tried_is_warned_of_once_and_runs(monkeypatch, warnings):
+    monkeypatch.setattr(keras, "__version__", "3.99.0")
+    monkeypatch.setattr(
+        adapter_choice, "say_if_keras_is_new", functools.cache(adapter_choice.say_if_keras_is_new.__wrapped__)
+    )
+    for _ in range(2):
+        et.model_to_estimator(dense_model())
+    assert len([line for line in warnings if line.startswith("Keras 3.99.0 is newer than 3.")]) == 1
 
 
 def trained_weights(estimator, model):

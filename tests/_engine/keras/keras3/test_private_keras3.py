@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_train._engine.keras.keras3 import private_keras3
+from estimator_train._engine.libraries import MissingNameError
 
 
 @pytest.fixture
@@ -83,12 +84,26 @@ def test_a_keras_3_model_of_the_user_may_have_lambdas(keras3):
 def test_exclusions_from_weight_decay_in_keras_3(keras3):
     """A copy of the optimizer would decay what the user has excluded."""
     optimizer = keras3.optimizers.AdamW()
-    assert private_keras3.weight_decay_exclusions(optimizer)[1] == []
+    assert private_keras3.weight_decay_exclusions(optimizer, keras3.optimizers.AdamW()) == ((), [])
     weight = keras3.Variable([1.0])
     optimizer.exclude_from_weight_decay(var_list=[weight], var_names=["bias"])
-    variables, names = private_keras3.weight_decay_exclusions(optimizer)
+    variables, names = private_keras3.weight_decay_exclusions(optimizer, keras3.optimizers.AdamW())
     assert len(variables) == 1
     assert names == ["bias"]
+
+
+def test_lost_exclusions_from_weight_decay_stop_only_who_has_some(keras3):
+    """On a newer Keras, no model could be trained, or the excluded weights would decay."""
+
+    class Changed(keras3.optimizers.AdamW):
+        def exclude_from_weight_decay(self, var_list=None, var_names=None):
+            self.excluded = var_names
+
+    optimizer = Changed()
+    assert private_keras3.weight_decay_exclusions(optimizer, Changed()) == ((), [])
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    with pytest.raises(MissingNameError, match="_exclude_from_weight_decay_pattern"):
+        private_keras3.weight_decay_exclusions(optimizer, Changed())
 
 
 def test_the_loss_of_a_keras_3_model_is_added_to_its_metric(keras3_model):

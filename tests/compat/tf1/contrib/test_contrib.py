@@ -174,8 +174,9 @@ def test_rnn_cells_give_what_tf_nn_gives(run):
     names = {variable.op.name for variable in v1.trainable_variables()}
     assert names == {"fused/lstm_fused_cell/kernel", "fused/lstm_fused_cell/bias"}
     outputs, again, state, last = run([outputs, rnn.transpose_batch_time(again), state, last])
-    np.testing.assert_allclose(outputs, again)
-    np.testing.assert_allclose(state.h, last.h)
+    # The two cells have kernels of their own, which add up in another order on some versions of TensorFlow.
+    np.testing.assert_allclose(outputs, again, rtol=1e-5)
+    np.testing.assert_allclose(state.h, last.h, rtol=1e-5)
 
 
 def test_stacked_bidirectional_rnns_see_both_outputs_of_the_layer_below(run):
