@@ -11,7 +11,7 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.parameters import Directory
 from estimator_train.app.cli.settings import Invocation
 from estimator_train.app.cli.table import option
-from estimator_train.app.runs.run_file import checkpoints_in
+from estimator_train.app.runs import checkpoints
 from estimator_train.app.runs.stored_run import StoredRun
 
 
@@ -36,7 +36,7 @@ def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
         return None
     if checkpoint.isdecimal():
         checkpoint = os.path.join(run.model_dir, f"model.ckpt-{checkpoint}")
-    elif checkpoint in checkpoints_in(run.model_dir):
+    elif checkpoint in checkpoints.names_in(run.model_dir):
         checkpoint = os.path.join(run.model_dir, checkpoint)
     prefix = run.best if checkpoint == "best" else checkpoint.removesuffix(".index")
     if prefix is None:
@@ -44,6 +44,6 @@ def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
             f"--checkpoint best: {run.model_dir} has none; training keeps it with --evaluate-every STEPS --keep-best"
         )
     if not as_path(f"{prefix}.index").exists():
-        there = ", ".join(checkpoints_in(run.model_dir)) or "none"
+        there = ", ".join(checkpoints.names_in(run.model_dir)) or "none"
         raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint; {run.model_dir} has {there}")
     return prefix

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import StrPath, as_path
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import checkpoints, run_file
 from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class StoredRun:
     @functools.cached_property
     def newest(self) -> str | None:
         """Path prefix of the newest intact checkpoint, or None."""
-        return newest_intact(self.model_dir)
+        return checkpoints.newest_intact(self.model_dir)
 
     @functools.cached_property
     def best(self) -> str | None:
         """Path prefix of the checkpoint that --keep-best keeps, or None."""
-        return run_file.best_checkpoint(self.model_dir)
+        return checkpoints.best(self.model_dir)
 
     @functools.cached_property
     def damages(self) -> dict[str, str | None]:
@@ -100,7 +100,7 @@ class StoredRun:
     @property
     def best_step(self) -> int | None:
         """Global step of the best checkpoint, or None."""
-        return run_file.step_of(self.best or "")
+        return checkpoints.step_of(self.best or "")
 
     @functools.cached_property
     def evaluations(self) -> list[dict[str, Any]]:
@@ -180,13 +180,6 @@ class StoredRun:
         shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
         names = [name for name in shapes if name.endswith(_VARIABLE) and _SLOT not in name]
         return sum(math.prod(shapes[name]) for name in names if not name.startswith(_BESIDE_MODEL)) or None
-
-
-def newest_intact(model_dir: StrPath) -> str | None:
-    """Returns the path prefix of the newest intact checkpoint in a directory, or None; warns of damaged ones."""
-    from estimator_train._engine import checkpoints
-
-    return checkpoints.latest_intact(model_dir)
 
 
 def _about(model_dir):

@@ -19,6 +19,7 @@ from estimator_train.app.cli.run import training
 from estimator_train.app.runs import predictions_file
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.app.runs.stored_run import StoredRun
+from tests.helpers.checkpoints import pretend
 
 
 def evaluated(output):
@@ -233,7 +234,7 @@ def test_the_command_line_that_started_a_run_resumes_it(command, scans, monkeypa
         assert code == 0, errors
         assert "2 images, a share of 0.1 of the training images, for the evaluations" in output
         assert f"folder       {tmp_path}/{folder}\n" in output
-        (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-8"\n')
+        pretend(run, 8)
     code, _, errors = command("--resume", "--model-dir", run, "--validation", "0.5")
     assert code == 2 and "has validation 0.1, not 0.5" in errors
 
