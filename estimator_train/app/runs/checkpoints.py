@@ -14,8 +14,8 @@ from estimator_train.app.runs.parsed_json import parsed
 def newest(model_dir: StrPath) -> str | None:
     """Returns the name of the newest checkpoint in `model_dir` whose files are whole, or None if there are none.
 
-    `newest_intact` verifies each value, too, which needs TensorFlow. Raises ValueError if all are damaged, but for one
-    of step 0, with which nothing is lost.
+    `stored_run.newest_intact` verifies each value, too, which needs TensorFlow. Raises ValueError if all are damaged,
+    but for one of step 0, with which nothing is lost.
     """
     names = listed(model_dir)
     for name in reversed(names):
@@ -25,16 +25,6 @@ def newest(model_dir: StrPath) -> str | None:
         return None
     others = [os.path.join(model_dir, name) for name in names_in(model_dir) if _is_whole(model_dir, name)]
     raise ValueError(all_damaged(model_dir, os.path.join(model_dir, names[-1]), others))
-
-
-def newest_intact(model_dir: StrPath) -> str | None:
-    """Returns the path prefix of the newest checkpoint all of whose values are intact, or None; warns of damaged ones.
-
-    Raises ValueError if all are damaged.
-    """
-    from estimator_train._engine import checkpoints
-
-    return checkpoints.latest_intact(model_dir)
 
 
 def listed(model_dir: StrPath) -> list[str]:

@@ -33,7 +33,7 @@ class Progress:
         if step == 0 or not path.exists():
             return cls(checkpoint)
         about = run_file.read(path)
-        ends = about.get("phase_ends")
+        ends = about.get("phase_ends", [])
         if not _is_steps(ends):
             ends = []
         return cls(checkpoint, _steps_per_epoch(about), tuple(end for end in ends if end <= step))

@@ -68,7 +68,7 @@ class StoredRun:
     @functools.cached_property
     def newest(self) -> str | None:
         """Path prefix of the newest intact checkpoint, or None."""
-        return checkpoints.newest_intact(self.model_dir)
+        return newest_intact(self.model_dir)
 
     @functools.cached_property
     def best(self) -> str | None:
@@ -180,6 +180,16 @@ class StoredRun:
         shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
         names = [name for name in shapes if name.endswith(_VARIABLE) and _SLOT not in name]
         return sum(math.prod(shapes[name]) for name in names if not name.startswith(_BESIDE_MODEL)) or None
+
+
+def newest_intact(model_dir: StrPath) -> str | None:
+    """Returns the path prefix of the newest checkpoint in a directory all of whose values are intact, or None.
+
+    Warns of damaged ones; raises ValueError if all are damaged. `checkpoints.newest` is the answer without TensorFlow.
+    """
+    from estimator_train._engine import checkpoints
+
+    return checkpoints.latest_intact(model_dir)
 
 
 def _about(model_dir):

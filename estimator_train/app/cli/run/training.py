@@ -34,6 +34,7 @@ from estimator_train.app.runs import checkpoints, run_file
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
+from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
@@ -162,7 +163,7 @@ def _prepare(run):
 def _verified(run):
     """Returns the run from its newest checkpoint that is intact: only TensorFlow finds a wrong byte in one."""
     with run_errors():
-        path = checkpoints.newest_intact(run.model_dir)
+        path = newest_intact(run.model_dir)
     checkpoint = path and os.path.basename(path)
     if checkpoint == run.progress.checkpoint:
         return run
