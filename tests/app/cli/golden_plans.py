@@ -19,7 +19,7 @@ from unittest import mock
 
 from estimator_train.app.cli import main
 from estimator_train.app.cli.commands import dataset_run
-from tests.helpers.checkpoints import pretend
+from tests.helpers.pretended_checkpoints import pretend
 
 SCANS = "--dataset images --data-dir scans"
 OWN = "--input-fn own.py:train --eval-input-fn own.py:evaluate --model own.py:build"

@@ -10,9 +10,9 @@ import sys
 import zipfile
 
 import pytest
+from pretended_checkpoints import pretend
 
 from estimator_train.app.cli.commands import dataset_run
-from tests.helpers.checkpoints import pretend
 
 # Runs the command with each list of arguments and environment; reports which large modules were imported.
 PROGRAM = """

@@ -172,7 +172,7 @@ def test_a_checkpoint_of_another_model_names_the_variables(command, tmp_path):
 
 
 @pytest.mark.slow
-def test_plan_and_training_go_on_from_the_newest_intact_checkpoint(command, scans, tmp_path):
+def test_plan_and_training_start_from_one_intact_checkpoint(command, scans, tmp_path):
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16", "--epochs", "2"]
     code, _, errors = command(*flags, "--batch-size", "4", "--save-checkpoints-steps", "3", "--model-dir", "run")
     assert code == 0, errors

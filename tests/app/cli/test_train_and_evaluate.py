@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from pretended_checkpoints import pretend
 
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.exports.directories import exports_in
@@ -19,7 +20,6 @@ from estimator_train.app.cli.run import training
 from estimator_train.app.runs import predictions_file
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.app.runs.stored_run import StoredRun
-from tests.helpers.checkpoints import pretend
 
 
 def evaluated(output):

@@ -1,9 +1,9 @@
 """The checkpoints of a run are found without TensorFlow: the newest whose files are whole, and the best."""
 
 import pytest
+from pretended_checkpoints import pretend
 
 from estimator_train.app.runs import checkpoints
-from tests.helpers.checkpoints import pretend
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])

@@ -27,7 +27,7 @@ def test_epochs_add_up_over_all_ways_in_which_a_run_was_resumed(stored):
     assert run.going_on(3).steps_per_epoch == ((0, 6), (12, 4), (14, 10), (19, 3))
 
 
-def test_what_was_trained_after_a_checkpoint_that_is_set_back_to_does_not_count(stored):
+def test_steps_after_a_checkpoint_that_is_set_back_to_do_not_count(stored):
     run = stored("model.ckpt-12", steps_per_epoch=[[0, 6], [12, 4], [14, 10]], phase_ends=[6, 13])
     assert run.ended_phases == (6,)
     assert run.first_step(6) == 0 and run.first_step(4) == 4
@@ -60,7 +60,7 @@ def test_an_unfinished_step_of_an_epoch_is_trained_again_once(stored):
         ({"phase_ends": "2"}, 0),
     ],
 )
-def test_runs_of_before_go_on_and_odd_values_count_for_nothing(about, first_step, stored):
+def test_earlier_versions_runs_go_on_and_odd_values_count_for_nothing(about, first_step, stored):
     assert stored("model.ckpt-6", **about).first_step(1) == first_step
 
 

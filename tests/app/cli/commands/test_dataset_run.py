@@ -5,12 +5,12 @@ import sys
 import types
 
 import pytest
+from pretended_checkpoints import pretend
 
 from estimator_train.app.cli.commands import dataset_run
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.settings import Invocation
 from estimator_train.app.cli.table import settings_in
-from tests.helpers.checkpoints import pretend
 
 NOTHING = "; the run is at step 5 already, so nothing is left to train"
 PHASES = "freeze=all epochs=1; freeze=none epochs=2"
