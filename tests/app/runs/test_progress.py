@@ -60,7 +60,7 @@ def test_an_unfinished_step_of_an_epoch_is_trained_again_once(stored):
         ({"phase_ends": "2"}, 0),
     ],
 )
-def test_earlier_versions_runs_go_on_and_odd_values_count_for_nothing(about, first_step, stored):
+def test_runs_of_earlier_versions_continue_and_odd_values_do_not_count(about, first_step, stored):
     assert stored("model.ckpt-6", **about).first_step(1) == first_step
 
 
