@@ -25,6 +25,7 @@ _NUMBER_OR_NONE = (*NUMBER, type(None))
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
 _SCALING = ("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency")
 _PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
+_EARLIER = {"features_seconds": 0.0}  # what sessions of earlier versions lack
 _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part in _PARTS))
 
 
@@ -141,7 +142,7 @@ class StoredRun:
             sessions = timing.get("sessions")
             if not isinstance(sessions, list):
                 sessions = []
-            return timing | {"sessions": list(filter(_is_session, sessions))}
+            return timing | {"sessions": [_EARLIER | session for session in sessions if _is_session(session)]}
         log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
         return None
 
@@ -221,7 +222,7 @@ def _is_steps(value):
 
 def _is_session(session):
     kinds = {"started": str, "input_wait_seconds": _NUMBER_OR_NONE} | dict.fromkeys(_SESSION, NUMBER)
-    return has(session, **kinds)
+    return has(session, **kinds) and isinstance(session.get("features_seconds", 0.0), NUMBER)
 
 
 def _is_counts(data):
