@@ -1,5 +1,6 @@
 """Finds the checkpoints of a run, without TensorFlow: the newest that is intact, the best, and all others."""
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -59,6 +60,14 @@ def step_of(checkpoint: str) -> int | None:
     """Returns the global step in the name or the path prefix of a checkpoint, or None if it has another name."""
     _, _, step = checkpoint.rpartition("-")
     return int(step) if step.isdecimal() else None
+
+
+def fingerprint(prefix: StrPath) -> str | None:
+    """Returns what tells a checkpoint from another one of its name; copies have the same. None if it has no index."""
+    index = as_path(f"{prefix}.index")
+    if not index.is_file():
+        return None
+    return hashlib.sha256(index.read_bytes()).hexdigest()[:16]  # an index has the checksums of all values
 
 
 def best(model_dir: StrPath) -> str | None:

@@ -84,7 +84,13 @@ class StoredRun:
         paths = checkpoints.kept_in(self.model_dir)
         if self.best and os.path.basename(self.best) not in map(os.path.basename, paths):
             paths = [self.best, *paths]  # training keeps only a few others, which are newer
-        return {path: checkpoints.damage_of(path) for path in paths}
+        return {path: self.damage_of(path) for path in paths}
+
+    def damage_of(self, checkpoint: str) -> str | None:
+        """Returns in one line why the checkpoint at a path prefix cannot be used, None for an intact one."""
+        from estimator_train._engine import checkpoints
+
+        return checkpoints.damage_of(checkpoint)
 
     @property
     def keeps_best(self) -> bool:

@@ -76,6 +76,16 @@ def test_a_run_killed_before_its_last_evaluation_stops_after_it(command, own_fla
 
 
 @pytest.mark.slow
+def test_evaluations_after_the_step_that_a_run_is_set_back_to_are_void(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "50", "--evaluate-every", "2"]
+    code, output, _ = command(*flags, "--early-stopping", "1", "--keep-best")
+    assert code == 0 and "stopped at step 8: " in output
+    (tmp_path / "run" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
+    code, output, _ = command("--model-dir", tmp_path / "run", "--resume")
+    assert code == 0 and "trained 4 steps" in output and "stopped at step 8: " in output
+
+
+@pytest.mark.slow
 def test_an_earlier_trainings_best_checkpoint_remains_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--keep-best"]
     assert command(*flags, "--max-steps", "6")[0] == 0
@@ -193,6 +203,20 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     assert entry["step"] == 8 and entry["metrics"]["loss"] > final["metrics"]["loss"]
     assert (read_eval_metrics(f"{run}/eval/*"), predictions_file.read(run)) == before
     assert StoredRun(run).result == json.loads(json.dumps(final))
+
+    # A damaged one is one line, also if a wrong byte has changed no size.
+    data = best.with_name(f"{best.name}.data-00000-of-00001")
+    content = data.read_bytes()
+    for damaged in (content[:-1], bytes([*content[:-1], content[-1] ^ 1])):
+        data.write_bytes(damaged)
+        for line in (["evaluate"], ["report"], ["export", "--out", "new"], ["predict", three_sides / "test"]):
+            code, _, errors = command(line[0], "--model-dir", run, *line[1:])
+            assert code == 2 and errors.splitlines()[-1].startswith(f"estimator_train: {best}, kept by --keep-best, is")
+            assert errors.endswith("; --checkpoint latest uses the newest checkpoint\n")
+    data.write_bytes(content[:-1])
+    code, _, errors = command("--model-dir", run, "--resume", "--dry-run")
+    assert code == 2 and errors.endswith(f"move {best.parent} elsewhere, and training keeps another\n")
+    data.write_bytes(content)
 
     # Predictions, and those of the exported model.
     path = three_sides / "test" / "dark" / "test0.png"

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from estimator_train._engine.host import launchers
+from estimator_train._engine.host.checkpoint_files import damage_of_files
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
@@ -132,8 +133,19 @@ def check(run: Run) -> None:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
             _check_monitor(run, Monitor.of(training.monitor))
+        if training.keep_best:
+            _check_kept(checkpoints.best(run.model_dir))
     if run.task.is_chief:
         directories.warn_of_lost_checkpoints(run.model_dir)
+
+
+def _check_kept(best):
+    """Rejects a damaged best checkpoint of earlier, which may be the result of the training."""
+    if best and (damage := damage_of_files(best)):
+        raise ValueError(
+            f"{best}, kept by --keep-best, is damaged: {damage}; move {os.path.dirname(best)} elsewhere, and training "
+            "keeps another"
+        )
 
 
 def _check_monitor(run, monitor):

@@ -324,7 +324,8 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     if training.early_stopping or training.keep_best:
         stop = early_stopping(training, part)
         if job.run.task.is_alone:  # workers must agree
-            if stop.has_stopped():
+            newest = part.estimator.latest_checkpoint()
+            if newest and stop.has_stopped(checkpoints.step_of(newest)):
                 return None
             hooks = [*hooks, StopBeforeFirstStep(stop)]
         hooks = [*hooks, stop]
