@@ -209,7 +209,12 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     content = data.read_bytes()
     for damaged in (content[:-1], bytes([*content[:-1], content[-1] ^ 1])):
         data.write_bytes(damaged)
-        for line in (["evaluate"], ["report"], ["export", "--out", "new"], ["predict", three_sides / "test"]):
+        for line in (
+            ["evaluate"],
+            ["report"],
+            ["export", "--format", "weights", "--out", "new"],
+            ["predict", three_sides / "test"],
+        ):
             code, _, errors = command(line[0], "--model-dir", run, *line[1:])
             assert code == 2 and errors.splitlines()[-1].startswith(f"estimator_train: {best}, kept by --keep-best, is")
             assert errors.endswith("; --checkpoint latest uses the newest checkpoint\n")
