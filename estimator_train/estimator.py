@@ -235,6 +235,7 @@ class Estimator:
                 "model_fn with parameter servers and without train_distribute."
             )
 
+    @time_spent.training()
     def _train_alone(
         self,
         input_fn: InputFn,

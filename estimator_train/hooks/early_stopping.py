@@ -224,6 +224,12 @@ class StopOnMetricHook(_StopHook):
         self._condition = condition
         self._eval_dir = eval_dir
         self._is_checked = False
+        self._last_step = math.inf
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if self._last_step < math.inf:
+            self._last_step = run_values.results + 1
+        super().after_run(run_context, run_values)
 
     def begin(self) -> None:
         super().begin()
@@ -251,15 +257,20 @@ class StopOnMetricHook(_StopHook):
                 self._check_metric(names())
                 self._is_checked = True
 
-    def has_stopped(self) -> bool:
-        """Returns whether evaluations until now have ended the training, which may then be resumed in vain."""
-        return self._condition(self._values(read_eval_metrics(self._event_files()))) is not None
+    def leave_out_later_steps(self) -> None:
+        """Leaves out evaluations of later steps than training is at: those of a training that was set back since."""
+        self._last_step = 0
+
+    def has_stopped(self, step: int) -> bool:
+        """Returns whether evaluations until now have ended the training at a global step, which is resumed in vain."""
+        return self._condition(self._values(read_eval_metrics(self._event_files()), step)) is not None
 
     def _event_files(self) -> str:
         return os.path.join(self._eval_dir or self._estimator.eval_dir(), "*.tfevents.*")
 
-    def _values(self, results: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
-        return {step: metrics[self._metric_name] for step, metrics in results.items() if self._metric_name in metrics}
+    def _values(self, results: Mapping[int, Mapping[str, float]], last_step: float) -> dict[int, float]:
+        name = self._metric_name
+        return {step: metrics[name] for step, metrics in results.items() if name in metrics and step <= last_step}
 
     def _should_stop(self) -> bool:
         pattern = self._event_files()
@@ -268,7 +279,7 @@ class StopOnMetricHook(_StopHook):
             return False
         self._read_files = files
         results = read_eval_metrics(pattern)
-        values = self._values(results)
+        values = self._values(results, self._last_step)
         if results and not values and not self._is_checked:
             self._check_metric(set().union(*results.values()))
         reason = self._condition(values)

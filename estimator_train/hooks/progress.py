@@ -3,13 +3,13 @@
 import math
 import sys
 import time
-import warnings
-from typing import Any, TextIO
+from typing import TextIO
 
 import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.host import notebook, time_spent
+from estimator_train._engine.host.progress_bar import bar_class
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
@@ -32,7 +32,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def __init__(self, *, every_secs: float = 10.0, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
-        self._bar_class = _bar_class(self._file)
+        self._bar_class = bar_class(self._file)
         self._every_secs = 0.5 if self._bar_class else every_secs
         self._interruptions = 0.0  # seconds of checkpoints and evaluations
 
@@ -131,42 +131,6 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if self._last_step is None:
             return "step {n_fmt}, {elapsed} so far{postfix}"
         return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"
-
-
-def _bar_class(file: TextIO) -> type[tqdm.tqdm] | None:
-    """Returns the class of tqdm that draws bars in `file`, or None if bars do not suit it."""
-    if file.isatty():
-        return tqdm.tqdm
-    if not notebook.is_kernel() or file is not sys.stderr:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tqdm.TqdmWarning)  # without ipywidgets, its bar is text
-        from tqdm import auto
-        from tqdm import notebook as widgets
-    if issubclass(auto.tqdm, widgets.tqdm):
-        return _bar_of_widgets(auto.tqdm)
-    return auto.tqdm
-
-
-def _bar_of_widgets(base: type[tqdm.tqdm]) -> type[tqdm.tqdm]:
-    from IPython.display import display
-
-    class Bar(base):
-        """Closed, it leaves its last state as text, which is shown where a saved notebook's widgets are not drawn."""
-
-        def __init__(self, **arguments: Any) -> None:
-            super().__init__(display=False, **arguments)
-            self._output = display(self.container, display_id=True)
-
-        def close(self) -> None:
-            if not self.disable:
-                super().close()  # which disables it
-                self._output.update(self.container)
-
-        def __del__(self) -> None:
-            super().close()  # the bar of a training that failed; its container prints a bar that is gone by now
-
-    return Bar
 
 
 def _fitting(texts: list[str], bar: tqdm.tqdm) -> list[str]:

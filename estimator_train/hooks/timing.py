@@ -64,7 +64,8 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         if self._begun is not None:  # the previous training failed and never reached end()
             self._ended = self._whole(until=self._seen)
-        self._begun = self._seen = _now()
+        self._seen = _now()
+        self._begun = self._seen.without_features(time_spent.features_of_training())
         graph = v1.get_default_graph()
         tensors = {name: step_outputs.find(graph, name) for name in step_outputs.ABOUT_STEPS}
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
@@ -132,8 +133,9 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
           fraction between 0 and 1.
         - `warmup_steps`, `warmup_seconds`.
         - `whole_seconds`: the time from the start to the end of all sessions. It is the sum of `seconds`,
-          `warmup_seconds`, `checkpoint_seconds`, `evaluation_seconds` (including exporters) and `other_seconds`
-          (starting sessions, later hooks, and everything else between steps).
+          `warmup_seconds`, `features_seconds` (the pass through the layers of `frozen_features` before the first step),
+          `checkpoint_seconds`, `evaluation_seconds` (including exporters) and `other_seconds` (starting sessions, later
+          hooks, and everything else between steps).
         """
         measured, warmup = self._measured, self._warmup
         p50, p95 = self._percentiles(0.50, 0.95)
@@ -151,6 +153,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             "warmup_seconds": warmup.seconds,
             "whole_seconds": whole,
             "input_wait_seconds": None if math.isnan(measured.input_seconds) else float(measured.input_seconds),
+            "features_seconds": spent[time_spent.FEATURES],
             "checkpoint_seconds": spent[time_spent.CHECKPOINT],
             "evaluation_seconds": spent[time_spent.EVALUATION],
             "other_seconds": whole - measured.seconds - warmup.seconds - sum(spent.values()),
@@ -188,6 +191,11 @@ class _Whole(NamedTuple):
 
     seconds: float
     spent: dict[str, float]
+
+    def without_features(self, seconds: float) -> "_Whole":
+        """Returns the time before so many seconds in which frozen layers have computed their outputs."""
+        spent = self.spent | {time_spent.FEATURES: self.spent[time_spent.FEATURES] - seconds}
+        return _Whole(self.seconds - seconds, spent)
 
 
 def _now() -> _Whole:

@@ -104,6 +104,15 @@ def test_evaluations_in_the_events_tell_when_to_stop(make_hook, limit, min_steps
     assert steps == (1 if stops else 3)
 
 
+def test_evaluations_of_later_steps_are_left_out_on_request(estimator):
+    write_losses(estimator.eval_dir(), {1: 2.0, 2: 2.0, 3: 1.0, 6: 3.0})
+    hook = early.stop_if_no_decrease_hook(estimator, "loss", 3, **EVERY_STEP)
+    hook.leave_out_later_steps()
+    estimator.train(FAR, hooks=[hook], steps=5)
+    assert steps_trained(estimator) == 5
+    assert [hook.has_stopped(step) for step in (5, 6)] == [False, True]
+
+
 # how often
 
 

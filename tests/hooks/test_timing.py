@@ -122,10 +122,25 @@ def test_the_parts_of_the_time_add_up_to_the_whole(clock):
     run(hook, [call(input_seconds=0.25)] * 5, at_call=step, before=before, after=after)
     summary = hook.summary()
     assert summary["whole_seconds"] == clock[0] - start == 5 * (2 + 10 + 3 + 0.5)
-    parts = {name: summary[f"{name}_seconds"] for name in ("warmup", "checkpoint", "evaluation", "other")}
-    assert parts == {"warmup": 2, "checkpoint": 15, "evaluation": 50, "other": 2.5}
+    names = ("warmup", "features", "checkpoint", "evaluation", "other")
+    parts = {name: summary[f"{name}_seconds"] for name in names}
+    assert parts == {"warmup": 2, "features": 0, "checkpoint": 15, "evaluation": 50, "other": 2.5}
     assert summary["seconds"] + sum(parts.values()) == summary["whole_seconds"]
     assert (summary["seconds"], summary["input_wait_seconds"], summary["examples_per_second"]) == (8, 1, 4)
+
+
+def test_the_pass_through_frozen_layers_belongs_to_its_training_alone(clock):
+    hook = et.TimingHook()
+    for seconds in (20, 0):
+        with time_spent.training():
+            clock[0] += 5  # which is no session yet
+            with time_spent.counted_as(time_spent.FEATURES):
+                clock[0] += seconds
+            run(hook, [call()] * 2, at_call=lambda: clock.__setitem__(0, clock[0] + 1))
+        assert (hook.summary()["features_seconds"], hook.summary()["other_seconds"]) == (20, 0)
+    assert hook.summary()["whole_seconds"] == 20 + 4
+    run(later := et.TimingHook(), [call()])
+    assert later.summary()["features_seconds"] == 0
 
 
 def test_a_training_that_failed_counts_up_to_its_last_step(clock):

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_train._engine.host.checkpoint_files import all_damaged
 from estimator_train._engine.host.files import names_in, size_and_time, write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import is_remote
@@ -56,12 +57,7 @@ def latest_intact(model_dir: str | os.PathLike[str]) -> str | None:
         return latest_intact(model_dir)  # a training process has replaced these checkpoints meanwhile
     if paths and (state or not paths[-1].endswith(".ckpt-0")):
         others = [path for path in _checkpoints_in(model_dir) if path not in paths and damage_of(path) is None]
-        state_file = os.path.join(model_dir, "checkpoint")
-        mend = f"delete {state_file} to resume from {others[-1]}" if others else "restore a copy"
-        raise CheckpointError(
-            f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; {mend}, or use another model_dir "
-            "to start over."
-        )
+        raise CheckpointError(all_damaged(model_dir, paths[-1], others))
     return None
 
 

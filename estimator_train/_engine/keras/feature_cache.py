@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -11,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.host import time_spent
 from estimator_train._engine.host.array_store import Column, bytes_of, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.full_disk import explaining_full_disk
+from estimator_train._engine.host.progress_bar import ProgressOfPass
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
 from estimator_train._engine.input_fns.returned import as_tuple
@@ -67,7 +69,8 @@ class FeatureBatches:
         if frozen_id not in self.held:
             self.held.clear()
             compute = _compiled(self.frozen, self.strategy, input_context.num_input_pipelines, inputs)
-            with tf.device(None):  # input_fns are called on the CPU; these layers may run elsewhere
+            # input_fns are called on the CPU; these layers may run elsewhere
+            with tf.device(None), time_spent.counted_as(time_spent.FEATURES):
                 columns = columns_of(self.features, dataset, compute, frozen_id)
             count = len(columns) - len(tf.nest.flatten(rest))
             self.held[frozen_id] = columns[:count], columns[count:]
@@ -265,7 +268,8 @@ class _Filling:
         self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches
         self.kept, self.seen = store.rows, 0
         self._digests: list[Any] = []
-        self._bar: tqdm.tqdm | None = None
+        self._bar: ProgressOfPass | None = None
+        self._is_begun = False
         self._committed = time.monotonic()
 
     def add(self, batch: Nest) -> bool:
@@ -295,24 +299,29 @@ class _Filling:
         computed = self._compute(inputs)
         rows = [_narrowed(array, self._features.dtype) for array in computed]
         rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
-        if self._bar is None:
+        if not self._is_begun:
+            self._is_begun = True
             if any(row.dtype.hasobject for row in rows):
                 raise ValueError(
                     "frozen_features keeps numbers, but the examples have string labels; map them to numbers"
                 )
             _check_each_alone(self._compute, inputs, computed)
-            self._bar = _bar(self._store, rows, at_most)
+            self._bar = _progress(self._store, rows, at_most)
         self._store.require_room(rows, len(rows[0]))
         self._store.append(rows, at_most)
-        self._bar.update(len(rows[0]))
+        if self._bar is not None:
+            self._bar.update(len(rows[0]))
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
 
 
-def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
-    """Logs the size, raises an error if it does not fit, and returns the progress bar; `at_most` < 0 means unknown."""
+def _progress(store: _Store, rows: list[np.ndarray], at_most: int) -> ProgressOfPass | None:
+    """Logs the size, raises an error if it does not fit, and returns what shows the progress, None if only errors show.
+
+    `at_most` below 0 means an unknown number of examples.
+    """
     shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
     if at_most < 0:
         total, count, size = None, "the examples", f"{_mb(store.require_room(rows, 1))} per example"
@@ -320,7 +329,9 @@ def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
         total, count = at_most, f"at most {at_most} examples"
         size = _mb(store.require_room(rows, at_most - store.rows))
     log.info("Computing the frozen layers' outputs for %s: with the labels %s each, %s.", count, shapes, size)
-    return tqdm.tqdm(desc=f"frozen layers, {size}", total=total, initial=store.rows, unit="example", disable=None)
+    if not log.isEnabledFor(logging.WARNING):  # --quiet
+        return None
+    return ProgressOfPass(f"frozen layers, {size}", total, store.rows)
 
 
 def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray]) -> None:

@@ -12,8 +12,8 @@ from estimator_train._engine.host.paths import StrPath, as_path, is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.datasets.images import HELD_OUT, subdirectories
-from estimator_train.app.runs import own_files
-from estimator_train.app.runs.run_file import newest_checkpoint, path_in
+from estimator_train.app.runs import checkpoints, own_files
+from estimator_train.app.runs.run_file import path_in
 
 # Variables of training services: Vertex AI, "Environment variables for special Cloud Storage directories"; SageMaker
 # Training Toolkit, ENVIRONMENT_VARIABLES.md.
@@ -56,7 +56,7 @@ def data_dir_of_environment() -> tuple[str | None, str | None]:
 
 def warn_of_lost_checkpoints(model_dir: str) -> None:
     """Says that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
-    if path_in(model_dir).exists() and newest_checkpoint(model_dir) is None:
+    if path_in(model_dir).exists() and not checkpoints.listed(model_dir):
         warn(f"{model_dir} holds a run but no checkpoint: it starts at step 0")
 
 
@@ -113,12 +113,12 @@ def check_place(model_dir: str, is_new: bool) -> None:
     """
     check_model_dir(model_dir)
     check_directory(model_dir, "--model-dir")
-    checkpoint = newest_checkpoint(model_dir)
-    has_steps = checkpoint is not None and not checkpoint.endswith("-0")
+    names = checkpoints.listed(model_dir)
+    has_steps = names and checkpoints.step_of(names[-1]) != 0
     if is_new and (has_steps or as_path(model_dir, "evaluations.jsonl").exists()):
         where = "whose checkpoints are gone"
         if has_steps:
-            where = f"trained to {checkpoint}"
+            where = f"trained to {names[-1]}"
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
 
 

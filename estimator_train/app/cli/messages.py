@@ -50,6 +50,8 @@ def timing_lines(timing, model_dir, step):
     lines = [f"trained {', '.join(parts)}"]
     between = {kind: timing[f"{kind}_seconds"] for kind in ("evaluation", "checkpoint")}
     took = [f"{kind}s took {seconds:.1f} s" for kind, seconds in between.items() if seconds > 0.1]
+    if timing["features_seconds"]:
+        took.append(f"the pass through the frozen layers took {timing['features_seconds']:.1f} s")
     if took:
         lines.append(", ".join(took))
     return "\n".join(lines)

@@ -15,7 +15,6 @@ from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.runs.monitor import Monitor
-from estimator_train.app.runs.run_file import newest_checkpoint
 
 _OF_DATASET = "the dataset's default"
 _UNEVEN = 4  # the ratio of two classes above which the plan mentions class weights
@@ -23,9 +22,7 @@ _UNEVEN = 4  # the ratio of two classes above which the plan mentions class weig
 
 def plan(run: Run) -> list[str]:
     """Returns the lines of the plan: those that several settings make together, then one for each other setting."""
-    checkpoint = None
-    if not run.finds_rate:
-        checkpoint = newest_checkpoint(run.model_dir)
+    checkpoint = run.progress.checkpoint
     together = _together(run, resumes=checkpoint is not None)
     facts = together | lines_of(run.settings) | lines_of(run.training) | together  # in this order
     facts["folder"] = run.model_dir
@@ -52,7 +49,7 @@ def _together(run, resumes):
         "files": _files(settings, data),
         "pixels": _pixels(data),
         "model": _model(dataclasses.replace(settings, freeze=default["freeze"]), resumes),
-        "steps": _steps(run),
+        "steps": _steps(run) + _nothing_left(run),
         "batch": _batch(settings, training),
         "devices": _devices(training),
         "optimizer": _optimizer(settings, training, default["optimizer"]),
@@ -180,15 +177,24 @@ def _steps(run):
             return f"{run.training.epochs} epochs"
         return _OF_DATASET
     if run.data is None:
-        return run.last_step
-    a_pass = _counted(run.steps_per_epoch, "step")
-    of_all = (run.training.epochs or 0) * run.steps_per_epoch
-    if of_all and not run.finds_rate and run.last_step != of_all:
-        return f"{run.last_step}: the rest of {_counted(run.training.epochs, 'epoch')} of {a_pass}"
+        return str(run.last_step)
+    return f"{run.last_step}: {_epochs(run)} of {_counted(run.steps_per_epoch, 'step')}"
+
+
+def _nothing_left(run):
+    if run.last_step is None or run.last_step >= run.progress.step:
+        return ""
+    return f"; the run is at step {run.progress.step} already, so nothing is left to train"
+
+
+def _epochs(run):
+    epochs = run.training.epochs
+    if epochs and not run.finds_rate and run.last_step != epochs * run.steps_per_epoch:
+        return f"the rest of {_counted(epochs, 'epoch')}"
     epochs, more = divmod(run.last_step, run.steps_per_epoch)
     if more:
         epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
-    return f"{run.last_step}: {_counted(epochs, 'epoch')} of {a_pass}"
+    return _counted(epochs, "epoch")
 
 
 def _counted(number, noun):

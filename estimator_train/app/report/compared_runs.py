@@ -34,9 +34,11 @@ def read_run(run: StoredRun) -> Run:
 
 def _costs(run):
     timing = run.timing or {}
+    sessions = timing.get("sessions", ())
     return {
         "weights": run.weights,
         "weights that train": run.about.get("trained_weights"),
         "examples/s in training": timing.get("examples_per_second"),
-        "seconds in all": sum(session["whole_seconds"] for session in timing.get("sessions", ())) or None,
+        "seconds in all": sum(session["whole_seconds"] for session in sessions) or None,
+        "seconds of frozen layers": sum(session["features_seconds"] for session in sessions) or None,
     }

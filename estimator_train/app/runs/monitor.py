@@ -6,7 +6,7 @@ import os
 import re
 from typing import NamedTuple
 
-from estimator_train.app.runs.run_file import metrics_of_best
+from estimator_train.app.runs.checkpoints import metrics_of_best
 
 # Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
 _OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc", "macro_pr_auc")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import StrPath, as_path
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import checkpoints, run_file
 from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _NUMBER_OR_NONE = (*NUMBER, type(None))
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
 _SCALING = ("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency")
 _PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
+_EARLIER = {"features_seconds": 0.0}  # what sessions of earlier versions lack
 _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part in _PARTS))
 
 
@@ -73,7 +74,7 @@ class StoredRun:
     @functools.cached_property
     def best(self) -> str | None:
         """Path prefix of the checkpoint that --keep-best keeps, or None."""
-        return run_file.best_checkpoint(self.model_dir)
+        return checkpoints.best(self.model_dir)
 
     @functools.cached_property
     def damages(self) -> dict[str, str | None]:
@@ -83,7 +84,13 @@ class StoredRun:
         paths = checkpoints.kept_in(self.model_dir)
         if self.best and os.path.basename(self.best) not in map(os.path.basename, paths):
             paths = [self.best, *paths]  # training keeps only a few others, which are newer
-        return {path: checkpoints.damage_of(path) for path in paths}
+        return {path: self.damage_of(path) for path in paths}
+
+    def damage_of(self, checkpoint: str) -> str | None:
+        """Returns in one line why the checkpoint at a path prefix cannot be used, None for an intact one."""
+        from estimator_train._engine import checkpoints
+
+        return checkpoints.damage_of(checkpoint)
 
     @property
     def keeps_best(self) -> bool:
@@ -100,7 +107,7 @@ class StoredRun:
     @property
     def best_step(self) -> int | None:
         """Global step of the best checkpoint, or None."""
-        return run_file.step_of(self.best or "")
+        return checkpoints.step_of(self.best or "")
 
     @functools.cached_property
     def evaluations(self) -> list[dict[str, Any]]:
@@ -141,7 +148,7 @@ class StoredRun:
             sessions = timing.get("sessions")
             if not isinstance(sessions, list):
                 sessions = []
-            return timing | {"sessions": list(filter(_is_session, sessions))}
+            return timing | {"sessions": [_EARLIER | session for session in sessions if _is_session(session)]}
         log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
         return None
 
@@ -183,7 +190,10 @@ class StoredRun:
 
 
 def newest_intact(model_dir: StrPath) -> str | None:
-    """Returns the path prefix of the newest intact checkpoint in a directory, or None; warns of damaged ones."""
+    """Returns the path prefix of the newest checkpoint in a directory all of whose values are intact, or None.
+
+    Warns of damaged ones; raises ValueError if all are damaged. `checkpoints.newest` is the answer without TensorFlow.
+    """
     from estimator_train._engine import checkpoints
 
     return checkpoints.latest_intact(model_dir)
@@ -218,7 +228,7 @@ def _is_steps(value):
 
 def _is_session(session):
     kinds = {"started": str, "input_wait_seconds": _NUMBER_OR_NONE} | dict.fromkeys(_SESSION, NUMBER)
-    return has(session, **kinds)
+    return has(session, **kinds) and isinstance(session.get("features_seconds", 0.0), NUMBER)
 
 
 def _is_counts(data):

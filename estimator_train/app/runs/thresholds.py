@@ -21,6 +21,7 @@ class Thresholds(NamedTuple):
     checkpoint: str  # its name, without the directory
     images: str  # "validation", or "evaluation" if the run has no validation images
     examples: int  # how many images these are
+    fingerprint: str | None = None  # of the checkpoint: a run that was set back saves another one of its name
 
 
 def choose(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
@@ -71,7 +72,7 @@ def read(model_dir: StrPath, names: Sequence[str]) -> Thresholds | None:
     if not path.exists():
         return None
     try:
-        about = json.loads(path.read_text())
+        about = {"fingerprint": None} | json.loads(path.read_text())
         read = Thresholds(**{field: about[field] for field in Thresholds._fields})
         values = {name: float(read.values[name]) for name in names}
         if not all(0 <= value <= 1 for value in values.values()):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from estimator_train._engine.host import time_spent
-from estimator_train._engine.host.time_spent import CHECKPOINT, EVALUATION
+from estimator_train._engine.host.time_spent import CHECKPOINT, EVALUATION, FEATURES
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_block_counts_without_those_inside_it(passes):
     passes(16)
     with time_spent.counted_as(CHECKPOINT):
         passes(32)
-    assert since(before) == {EVALUATION: 6, CHECKPOINT: 40}
+    assert since(before) == {EVALUATION: 6, CHECKPOINT: 40, FEATURES: 0}
 
 
 def test_a_block_that_fails_counts_too(passes):
@@ -45,7 +45,7 @@ def test_a_block_that_fails_counts_too(passes):
     with pytest.raises(ValueError), time_spent.counted_as(EVALUATION), time_spent.counted_as(CHECKPOINT):
         passes(2)
         raise ValueError
-    assert since(before) == {EVALUATION: 0, CHECKPOINT: 2}
+    assert since(before) == {EVALUATION: 0, CHECKPOINT: 2, FEATURES: 0}
 
 
 def test_threads_have_sums_of_their_own(passes):

@@ -1,5 +1,7 @@
 """Training over frozen features is training: the same losses and checkpoints, with the frozen layers run once."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +11,7 @@ from PIL import Image
 
 import estimator_train as et
 from estimator_train import input_fns
+from estimator_train._engine.host import progress_bar
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.keras import device_rows
 
@@ -213,3 +216,20 @@ def test_layers_that_mix_the_examples_of_a_batch_are_refused():
     examples = input_fns.arrays(np.eye(3, dtype="float32"), np.zeros((3, 1), "float32"))
     with pytest.raises(ValueError, match="depend on its batch"):
         et.model_to_estimator(model).train(frozen_features(examples))
+
+
+def test_the_pass_through_the_frozen_layers_is_shown_and_timed(scans, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress_bar, "_LINE_SECS", 0)
+    estimator = et.model_to_estimator(build(), model_dir=tmp_path)
+    timing, features = (
+        et.TimingHook(tmp_path),
+        frozen_features(images(scans, batch_size=4, num_epochs=1), batch_size=4, num_epochs=None),
+    )
+    estimator.train(features, hooks=[timing], steps=2)
+    first = timing.summary()["features_seconds"]
+    estimator.train(features, hooks=[timing], steps=1)  # it has the outputs
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("frozen layers, 0.0 MB: ")]
+    assert [line.split(": ")[1].split(" ")[0] for line in lines] == [f"{done}/24" for done in (4, 8, 12, 16, 20, 22)]
+    assert lines[0].endswith(" to go")
+    (session,) = json.loads((tmp_path / "timing.json").read_text())["sessions"]
+    assert 0 < session["features_seconds"] == first < session["whole_seconds"]

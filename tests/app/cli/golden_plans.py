@@ -19,6 +19,7 @@ from unittest import mock
 
 from estimator_train.app.cli import main
 from estimator_train.app.cli.commands import dataset_run
+from tests.helpers.pretended_checkpoints import pretend
 
 SCANS = "--dataset images --data-dir scans"
 OWN = "--input-fn own.py:train --eval-input-fn own.py:evaluate --model own.py:build"
@@ -131,7 +132,7 @@ def _write_files(folder):
     for name, (settings, training) in _RUNS.items():
         (folder / name).mkdir()
         (folder / name / "run.json").write_text(json.dumps({"settings": settings, "training": training}))
-    (folder / "all" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    pretend(folder / "all", 3)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 import pytest
+from pretended_checkpoints import pretend
 
 from estimator_train.app.cli.commands import dataset_run
 
@@ -121,8 +122,7 @@ def write_files(folder, scans):
     (folder / "away" / "run.json").write_text(json.dumps({"settings": settings | {"data_dir": "/nowhere"}}))
     (folder / "other").mkdir()
     (folder / "other" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": ["A", "B"]}}))
-    (folder / "begun").mkdir()
-    (folder / "begun" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    pretend(folder / "begun", 7)
     (folder / "lost").mkdir()
     (folder / "lost" / "evaluations.jsonl").touch()
     (folder / "recipe").mkdir()

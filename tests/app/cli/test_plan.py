@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 
 import numpy as np
 import pytest
@@ -14,13 +13,14 @@ from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import image_files
+from estimator_train.app.runs.progress import Progress
 
 
 @pytest.fixture
 def planned(scans, tmp_path):
     """Returns the plan of a run on `scans` as {line: text}."""
 
-    def planned(training=None, variables=None, data=True, finds_rate=False, **settings):
+    def planned(training=None, variables=None, data=True, finds_rate=False, progress=None, **settings):
         opened = datasets.open_dataset("images", str(scans)) if data is True else data
         base = {"dataset": "images", "data_dir": str(scans), "model": "small_cnn", "image_size": (24, 32)}
         base |= {"batch_size": 4, "class_names": ("bright", "dark")}
@@ -36,6 +36,7 @@ def planned(scans, tmp_path):
                 "normal",
                 finds_rate,
                 variables or {},
+                progress=progress or Progress(),
             )
         )
         return {line[:12].rstrip(): line[13:] for line in lines}
@@ -152,9 +153,7 @@ def test_an_input_fn_has_no_images(planned):
 
 
 def test_variables_of_the_environment_and_a_checkpoint_are_named(planned, tmp_path):
-    os.mkdir(tmp_path / "run")
-    (tmp_path / "run" / "model.ckpt-3.index").touch()
-    lines = planned(variables={"folder": "AIP_MODEL_DIR"})
+    lines = planned(variables={"folder": "AIP_MODEL_DIR"}, progress=Progress("model.ckpt-3"))
     assert lines["folder"] == f"{tmp_path}/run, continuing from model.ckpt-3, from AIP_MODEL_DIR"
 
 

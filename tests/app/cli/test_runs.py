@@ -169,3 +169,25 @@ def test_a_checkpoint_of_another_model_names_the_variables(command, tmp_path):
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert "layer_with_weights-0/kernel is (1, 1) in the checkpoint and (1, 12) in the model" in result.stderr
+
+
+@pytest.mark.slow
+def test_plan_and_training_start_from_one_intact_checkpoint(command, scans, tmp_path):
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16", "--epochs", "2"]
+    code, _, errors = command(*flags, "--batch-size", "4", "--save-checkpoints-steps", "3", "--model-dir", "run")
+    assert code == 0, errors
+    newest = tmp_path / "run" / "model.ckpt-6.data-00000-of-00001"
+    content = newest.read_bytes()
+    resume = ["--model-dir", "run", "--resume", "--replicas", "2", "--epochs", "3"]
+
+    newest.write_bytes(content[:-1])
+    _, output, _ = command(*resume, "--dry-run")
+    assert "steps        7: the rest of 3 epochs of 2 steps\n" in output and "continuing from model.ckpt-3\n" in output
+    newest.write_bytes(bytes([*content[:-1], content[-1] ^ 1]))  # which only TensorFlow finds
+    code, output, errors = command(*resume)
+    assert code == 0, errors
+    assert "steps        8: the rest of 3 epochs of 2 steps\n" in output and "continuing from model.ckpt-6\n" in output
+    assert "continuing from model.ckpt-3 instead, to step 7\n" in output
+    assert "evaluated run/model.ckpt-7: " in output
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (about["last_step"], about["steps_per_epoch"]) == (7, [[0, 3], [3, 2]])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from pretended_checkpoints import pretend
 
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.exports.directories import exports_in
@@ -72,6 +73,16 @@ def test_a_run_killed_before_its_last_evaluation_stops_after_it(command, own_fla
     code, output, _ = command("--model-dir", tmp_path / "run", "--resume")
     assert code == 0 and "stopped at step 8: the loss did not fall in 1 evaluations" in output
     assert evaluated(output) == [8, 6]
+
+
+@pytest.mark.slow
+def test_evaluations_after_the_step_that_a_run_is_set_back_to_are_void(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "50", "--evaluate-every", "2"]
+    code, output, _ = command(*flags, "--early-stopping", "1", "--keep-best")
+    assert code == 0 and "stopped at step 8: " in output
+    (tmp_path / "run" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
+    code, output, _ = command("--model-dir", tmp_path / "run", "--resume")
+    assert code == 0 and "trained 4 steps" in output and "stopped at step 8: " in output
 
 
 @pytest.mark.slow
@@ -193,6 +204,25 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     assert (read_eval_metrics(f"{run}/eval/*"), predictions_file.read(run)) == before
     assert StoredRun(run).result == json.loads(json.dumps(final))
 
+    # A damaged one is one line, also if a wrong byte has changed no size.
+    data = best.with_name(f"{best.name}.data-00000-of-00001")
+    content = data.read_bytes()
+    for damaged in (content[:-1], bytes([*content[:-1], content[-1] ^ 1])):
+        data.write_bytes(damaged)
+        for line in (
+            ["evaluate"],
+            ["report"],
+            ["export", "--format", "weights", "--out", "new"],
+            ["predict", three_sides / "test"],
+        ):
+            code, _, errors = command(line[0], "--model-dir", run, *line[1:])
+            assert code == 2 and errors.splitlines()[-1].startswith(f"estimator_train: {best}, kept by --keep-best, is")
+            assert errors.endswith("; --checkpoint latest uses the newest checkpoint\n")
+    data.write_bytes(content[:-1])
+    code, _, errors = command("--model-dir", run, "--resume", "--dry-run")
+    assert code == 2 and errors.endswith(f"move {best.parent} elsewhere, and training keeps another\n")
+    data.write_bytes(content)
+
     # Predictions, and those of the exported model.
     path = three_sides / "test" / "dark" / "test0.png"
     (predicted,) = json.loads(command("predict", "--model-dir", run, "--json", path)[1])
@@ -233,7 +263,7 @@ def test_the_command_line_that_started_a_run_resumes_it(command, scans, monkeypa
         assert code == 0, errors
         assert "2 images, a share of 0.1 of the training images, for the evaluations" in output
         assert f"folder       {tmp_path}/{folder}\n" in output
-        (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-8"\n')
+        pretend(run, 8)
     code, _, errors = command("--resume", "--model-dir", run, "--validation", "0.5")
     assert code == 2 and "has validation 0.1, not 0.5" in errors
 

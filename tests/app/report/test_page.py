@@ -54,7 +54,9 @@ def write_run(folder):
     timing = {"steps_per_second": 2.5, "examples_per_second": 80.0, "input_wait_share": 0.25}
     session = {"started": "2026-01-01T00:00:00+00:00", "first_step": 0, "last_step": 201, "input_wait_seconds": 20.0}
     session |= {"seconds": 80.5, "warmup_seconds": 1.0, "whole_seconds": 143.5, "other_seconds": 2.0}
-    timing["sessions"] = [session | {"checkpoint_seconds": 10.25, "evaluation_seconds": 49.75}]
+    timing["sessions"] = [
+        session | {"checkpoint_seconds": 10.25, "evaluation_seconds": 49.75, "features_seconds": 19.5}
+    ]
     (folder / "timing.json").write_text(json.dumps(timing))
     (folder / "run.json").write_text(json.dumps(RUN))
 
@@ -97,6 +99,7 @@ def test_what_the_run_has_is_shown(report, mistakes):
     for text in ("75.0 %", "0.6125", "model.ckpt-201", "80", "25 %", "24×32", "small_cnn", "NORMAL 0.800"):
         assert text in page.text
     assert "0 to 201" in page.text and "49.8" in page.text  # of the session
+    assert "Frozen layers" in page.text and "19.5" in page.text
     written = sorted(file.name for file in report.parent.iterdir())
     plotted = [
         "accuracy.png",

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from estimator_train._engine.host import launchers
+from estimator_train._engine.host.checkpoint_files import damage_of_files
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
@@ -20,12 +21,13 @@ from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
-from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, saying_data_may_have_moved
+from estimator_train.app.cli.stored_settings import check_same, load_settings, saying_data_may_have_moved
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.runs import StoredRun, run_file, trust
+from estimator_train.app.runs import checkpoints, run_file, trust
 from estimator_train.app.runs.monitor import Monitor
+from estimator_train.app.runs.progress import Progress
 
 _VALIDATION = 0.1  # of the training examples, to choose on
 _FOR_ONE_PROCESS = {  # flags, and what to do about them in a cluster
@@ -53,21 +55,23 @@ def resolve(flags: SimpleNamespace) -> Run:
         flags.dataset = directories.dataset_of(flags)
     directories.check_not_a_class(model_dir, "--model-dir", flags.dataset, flags.data_dir)
 
-    settings, data, missing = _settings(flags, model_dir)
-    training, finds_rate, ended = _training(flags, settings, data), flags.find_learning_rate, ()
-    if settings.phases:
-        ended = _ended_phases(model_dir)
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing, ended)
+    progress = Progress()
+    if not flags.find_learning_rate:
+        with one_line_errors():
+            progress = Progress.of(model_dir, checkpoints.newest(model_dir))
+    settings, data, missing = _settings(flags, model_dir, progress)
+    training, finds_rate = _training(flags, settings, data), flags.find_learning_rate
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing, progress)
 
 
-def _settings(flags, model_dir):
+def _settings(flags, model_dir, progress):
     """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
     settings = Settings(**given_of(vars(flags), Settings), class_names=())
     (data, missing), earlier = _opened(settings, flags), load_settings(model_dir)
     if settings.validation is None and (flags.early_stopping or flags.keep_best):
         settings, data = _with_validation(settings, data, earlier)
     settings = settings.filled_by(data)
-    if earlier is not None and flags.resume and run_file.newest_step(model_dir):  # its model has them; data may grow
+    if earlier is not None and flags.resume and progress.step:  # its model has them; data may grow
         settings = dataclasses.replace(settings, label_moments=earlier.label_moments)
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
@@ -81,14 +85,6 @@ def _training(flags, settings, data):
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     return training
-
-
-def _ended_phases(model_dir):
-    step = run_file.newest_step(model_dir)
-    if step == 0 or not run_file.path_in(model_dir).exists():
-        return ()
-    with one_line_errors():
-        return tuple(end for end in StoredRun(model_dir).phase_ends if end <= step)
 
 
 def _with_validation(settings, data, earlier):
@@ -131,14 +127,25 @@ def check(run: Run) -> None:
                 models.check_freeze(each.model, each.weights, each.freeze)
         if run.missing:  # the other checks need the data
             return
-        for first_step, last_step in run.steps_of_parts[len(run.ended_phases) :]:
+        for first_step, last_step in run.steps_of_parts[len(run.progress.ended_phases) :]:
             optimization_of(settings, training).check_steps(last_step and last_step - first_step)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
             _check_monitor(run, Monitor.of(training.monitor))
+        if training.keep_best:
+            _check_kept(checkpoints.best(run.model_dir))
     if run.task.is_chief:
         directories.warn_of_lost_checkpoints(run.model_dir)
+
+
+def _check_kept(best):
+    """Rejects a damaged best checkpoint of earlier, which may be the result of the training."""
+    if best and (damage := damage_of_files(best)):
+        raise ValueError(
+            f"{best}, kept by --keep-best, is damaged: {damage}; move {os.path.dirname(best)} elsewhere, and training "
+            "keeps another"
+        )
 
 
 def _check_monitor(run, monitor):
@@ -146,7 +153,7 @@ def _check_monitor(run, monitor):
     if run.settings.dataset and ":" not in run.settings.model:
         monitor.check_name(run.settings.task)
     if run.training.keep_best:
-        best = run_file.best_checkpoint(run.model_dir)
+        best = checkpoints.best(run.model_dir)
     monitor.check(run.settings.class_names, best)
 
 
@@ -162,17 +169,10 @@ def _check_flags_of_files(run):
 
 
 def _check_phases(run, earlier):
-    """Rejects what would bring a run with phases back into one that it has left: the step says where it is."""
-    step = run_file.newest_step(run.model_dir)
+    """Rejects phases that are over, of a run that has had others: the step says where it is."""
+    step = run.progress.step
     if not (step and run.data and earlier.phases and run.settings.phases):
         return
-    before = dataclasses.replace(run, training=load_training(run.model_dir))
-    if before.steps_per_epoch != run.steps_per_epoch:
-        raise click.ClickException(
-            f"the --phases would end at other steps: an epoch has {run.steps_per_epoch} steps now, and had "
-            f"{before.steps_per_epoch}; resume with as many replicas times --accumulate-steps as before, "
-            f"{before.training.num_replicas * before.training.accumulate_steps}"
-        )
     if run.last_step <= step and run.settings.phases != earlier.phases:
         raise click.ClickException(
             f"--phases ends at step {run.last_step}, and {run.model_dir} is at step {step}; give its earlier phases, "
@@ -240,7 +240,7 @@ def _check_place(flags, model_dir, task):
         )
     if run_file.path_in(model_dir).exists() or flags.dataset or flags.data_dir or flags.input_fn:
         return
-    if run_file.newest_checkpoint(model_dir):
+    if checkpoints.listed(model_dir):
         raise click.ClickException(
             f"{model_dir} holds a run whose run.json is missing; give --dataset or --input-fn, and its other flags"
         )
@@ -256,7 +256,7 @@ def _check_weights(flags, model_dir):
 
     The model of a FILE:FUNCTION gets them nevertheless; see `build_model`.
     """
-    if flags.find_learning_rate or ":" in (flags.model or "") or run_file.newest_checkpoint(model_dir) is None:
+    if flags.find_learning_rate or ":" in (flags.model or "") or not checkpoints.listed(model_dir):
         with one_line_errors():
             models.check_weights(flags.weights)
 

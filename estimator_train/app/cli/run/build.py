@@ -18,6 +18,7 @@ from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.parameters import check_function
+from estimator_train.app.cli.run_options import check_damage
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.keras_estimator import model_to_estimator
@@ -166,6 +167,7 @@ def set_verbosity(verbosity):
 def checkpoint_paths(run, selected, every=False):
     """Returns the path prefix of the selected checkpoint; if it is None, of the newest or of every intact one."""
     if selected:
+        check_damage(run, selected, run.damage_of(selected))
         return [selected]
     with run_errors():
         newest = run.newest

@@ -15,7 +15,7 @@ def early_stopping(training, part):
     monitor, patience = Monitor.of(training.monitor), math.inf
     if training.early_stopping:
         patience = training.early_stopping * training.evaluate_every
-    return _STOPS[monitor.direction](
+    stop = _STOPS[monitor.direction](
         part.estimator,
         monitor.metric,
         patience,
@@ -23,6 +23,8 @@ def early_stopping(training, part):
         run_every_secs=None,
         run_every_steps=1,  # it stops right after the evaluation, not one interval later
     )
+    stop.leave_out_later_steps()
+    return stop
 
 
 class StopBeforeFirstStep(tf.compat.v1.train.SessionRunHook):
@@ -31,8 +33,11 @@ class StopBeforeFirstStep(tf.compat.v1.train.SessionRunHook):
     def __init__(self, stop):
         self._stop = stop  # the hook of `early_stopping`, which would look after another step
 
+    def begin(self):
+        self._global_step = tf.compat.v1.train.get_global_step()
+
     def after_create_session(self, session, coord):
-        if self._stop.has_stopped():
+        if self._stop.has_stopped(int(session.run(self._global_step))):
             coord.request_stop()
 
 
@@ -40,4 +45,4 @@ def has_stopped_early(training, part, step):
     """Returns whether evaluations, and not a callback, have ended a part of a training at a step."""
     if not (training.early_stopping and part.last_step and step < part.last_step):
         return False
-    return early_stopping(training, part).has_stopped()
+    return early_stopping(training, part).has_stopped(step)

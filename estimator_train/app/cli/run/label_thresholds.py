@@ -7,7 +7,7 @@ import click
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import listed
 from estimator_train.app.cli.run import evaluation
-from estimator_train.app.runs import thresholds
+from estimator_train.app.runs import checkpoints, thresholds
 
 _SHOWN = 10  # labels in a message
 
@@ -22,7 +22,8 @@ def choose(settings, data, model_dir, checkpoint):
     images = "evaluation"
     if data.validation_examples:
         images = "validation"
-    chosen = thresholds.Thresholds(values, os.path.basename(checkpoint), images, len(labels))
+    fingerprint = checkpoints.fingerprint(checkpoint)
+    chosen = thresholds.Thresholds(values, os.path.basename(checkpoint), images, len(labels), fingerprint)
     with one_line_errors():
         thresholds.write(model_dir, chosen)
     shown = listed([f"{name} {value:.4f}" for name, value in values.items()])
@@ -41,11 +42,13 @@ def kept(settings, model_dir, checkpoint):
         chosen = thresholds.read(model_dir, settings.class_names)
     if chosen is None:
         return None
-    file, name = _file(model_dir), os.path.basename(checkpoint)
-    if chosen.checkpoint != name:
+    file, name, theirs = _file(model_dir), os.path.basename(checkpoint), chosen.checkpoint
+    if theirs == name and chosen.fingerprint not in (None, checkpoints.fingerprint(checkpoint)):
+        theirs = f"another {name}, of before the run was trained again from an earlier one"
+    if theirs != name:
         click.echo(
-            f"{file} is for {chosen.checkpoint}, so {name} predicts labels from 0.5 on; evaluate --choose-thresholds "
-            "chooses thresholds for it",
+            f"{file} is for {theirs}, so {name} predicts labels from 0.5 on; evaluate --choose-thresholds chooses "
+            "thresholds for it",
             err=True,
         )
         return None

@@ -11,7 +11,7 @@ from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.datasets.dataset import DEFAULT_STEPS
 from estimator_train.app.metrics.class_metrics import digits
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import checkpoints
 from estimator_train.app.runs.monitor import METRICS, Monitor
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
@@ -51,7 +51,7 @@ def say_result(result, run, timing, report, input_fn, say):
 
 
 def _kept_line(run, checkpoint, metric):
-    value = digits(run_file.metrics_of_best(checkpoint).get(metric))  # n/a if the file of metrics is damaged
+    value = digits(checkpoints.metrics_of_best(checkpoint).get(metric))  # n/a if the file of metrics is damaged
     if run.validation_examples:
         value += f" on the {run.validation_examples} validation images"
     return (

@@ -30,8 +30,9 @@ from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, o
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import checkpoints, run_file
 from estimator_train.app.runs.monitor import Monitor
+from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
@@ -108,6 +109,7 @@ class _Job:
 def run_training(run: Run) -> int:
     """Trains and evaluates, in a cluster by the evaluator meanwhile and the chief at the end; returns the exit code."""
     job = _prepare(run)
+    run = job.run
     if run.task.is_evaluator:
         with run_errors():
             _train_and_evaluate(job, job.parts[0], eval_hooks=[job.recorder.examples])
@@ -143,6 +145,7 @@ def run_training(run: Run) -> int:
 
 def _prepare(run):
     build.set_verbosity(run.verbosity)
+    run = _verified(run)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         config = RunConfig(
@@ -155,6 +158,19 @@ def _prepare(run):
         )
     recorder = _Recorder(run)
     return _Job(run, _parts(run, config, recorder), config, _input_fns(run), recorder)
+
+
+def _verified(run):
+    """Returns the run from its newest checkpoint that is intact: only TensorFlow finds a wrong byte in one."""
+    with run_errors():
+        path = newest_intact(run.model_dir)
+    checkpoint = path and os.path.basename(path)
+    if checkpoint == run.progress.checkpoint:
+        return run
+    run = dataclasses.replace(run, progress=Progress.of(run.model_dir, checkpoint))
+    if run.task.is_chief and not run.is_quiet:
+        click.echo(f"continuing from {checkpoint or 'step 0'} instead, to step {run.last_step}")
+    return run
 
 
 def _input_fns(run):
@@ -182,19 +198,16 @@ def _strategy(run):
 
 def _parts(run, config, recorder):
     """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
-    with run_errors():
-        checkpoint = newest_intact(run.model_dir)
-    parts = []
-    for settings, training, first_step, last_step in _unfinished_parts(run, checkpoint):
-        resumes = checkpoint is not None
+    parts, resumes = [], run.progress.checkpoint is not None
+    for settings, training, first_step, last_step in _unfinished_parts(run):
         model = build.build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
         estimator = recorder.examples.attach(build.estimator_of(model, config))
         parts.append(_Part(settings, estimator, first_step, last_step, build.trained_weights(model)))
     return parts
 
 
-def _unfinished_parts(run, checkpoint):
-    """Returns (settings, training, first step, last step) of each part unfinished at `checkpoint`, or of the last."""
+def _unfinished_parts(run):
+    """Returns (settings, training, first step, last step) of each part that is not finished yet, or of the last."""
     phases = run.settings.in_phases()
     if not phases:
         return [(run.settings, run.training, *steps) for steps in run.steps_of_parts]
@@ -202,10 +215,7 @@ def _unfinished_parts(run, checkpoint):
         (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), *steps)
         for (settings, phase), steps in zip(phases, run.steps_of_parts, strict=True)
     ]
-    if checkpoint is None:
-        return parts
-    step = run_file.step_of(checkpoint)
-    return [part for part in parts if part[-1] > step] or parts[-1:]
+    return [part for part in parts if part[-1] > run.progress.step] or parts[-1:]
 
 
 @contextlib.contextmanager
@@ -242,8 +252,6 @@ def _save_run_file(job):
             run.model_dir,
             dataclasses.asdict(run.settings),
             training=dataclasses.asdict(run.training),
-            batches_per_step=run.batches_per_step,
-            first_step=run.first_step,
             data=counts,
             trained_weights=job.parts[-1].trained_weights,
             **_ends(run),
@@ -284,12 +292,15 @@ def _train(job, stop, hooks, callbacks, loggers):
 def _at_next_phase(job):
     """Returns the job without its first part. If that has stopped early, the others begin and end earlier, too."""
     part, *others = job.parts
-    step = run_file.newest_step(job.run.model_dir)
+    checkpoint = checkpoints.newest(job.run.model_dir)
+    step = checkpoints.step_of(checkpoint)
     if step == part.last_step:
         return dataclasses.replace(job, parts=others)
     job.say(f"phase freeze={part.settings.freeze} stopped at step {step}")
     before = [last_step for _, last_step in job.run.steps_of_parts if last_step <= part.first_step]
-    run = dataclasses.replace(job.run, ended_phases=(*before, step))
+    progress = job.run.progress.going_on(job.run.steps_per_epoch)
+    progress = dataclasses.replace(progress, checkpoint=checkpoint, ended_phases=(*before, step))
+    run = dataclasses.replace(job.run, progress=progress)
     # A run that is killed from now on is resumed in the next phase, with other values of --early-stopping, too.
     about = run_file.read(run_file.path_in(run.model_dir)) | _ends(run)
     run_file.save(run.model_dir, about.pop("settings"), **about)
@@ -297,8 +308,10 @@ def _at_next_phase(job):
 
 
 def _ends(run):
-    """Returns what run.json says of the steps at which the training and its phases end."""
+    """Returns what run.json says of the steps at which the training, its phases and epochs end."""
     ends = {"last_step": run.last_step}
+    if run.data:
+        ends["steps_per_epoch"] = run.progress.going_on(run.steps_per_epoch).steps_per_epoch
     if run.settings.phases:
         ends["phase_ends"] = [last_step for _, last_step in run.steps_of_parts[:-1]]
     return ends
@@ -311,7 +324,8 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     if training.early_stopping or training.keep_best:
         stop = early_stopping(training, part)
         if job.run.task.is_alone:  # workers must agree
-            if stop.has_stopped():
+            newest = part.estimator.latest_checkpoint()
+            if newest and stop.has_stopped(checkpoints.step_of(newest)):
                 return None
             hooks = [*hooks, StopBeforeFirstStep(stop)]
         hooks = [*hooks, stop]
@@ -336,12 +350,12 @@ def _evaluate(job, metrics, stop, loggers):
     best = name = None
     if run.training.keep_best and run.task.is_alone:
         # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
-        best = run_file.best_checkpoint(run.model_dir)
-    step = run_file.step_of(last)
+        best = checkpoints.best(run.model_dir)
+    step = checkpoints.step_of(last)
     about = {"last_step": step, "kept": best, "stopped_early": has_stopped_early(run.training, job.parts[0], step)}
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
-    if is_final and metrics["global_step"] == run_file.step_of(checkpoint):
+    if is_final and metrics["global_step"] == checkpoints.step_of(checkpoint):
         return Result(checkpoint, metrics, **about)
     stop.check()
     if run.training.evaluate_every:  # otherwise it is a point of the curves

@@ -67,3 +67,17 @@ def test_a_run_without_any_says_nothing(settings, findings, tmp_path, capsys):
     (tmp_path / "thresholds.json").write_text("not of a classifier")
     assert label_thresholds.kept(settings, str(tmp_path), "model.ckpt-6") is None
     assert capsys.readouterr().err == ""
+
+
+def test_those_of_another_checkpoint_of_the_same_name_are_not_used(findings, evaluated, tmp_path, capsys):
+    data = types.SimpleNamespace(validation_examples=3, to_choose_on=lambda: None)
+    (tmp_path / "model.ckpt-6.index").write_bytes(b"some checksums")
+    label_thresholds.choose(findings, data, str(tmp_path), f"{tmp_path}/model.ckpt-6")
+    kept = tmp_path / "export" / "best_checkpoint"
+    kept.mkdir(parents=True)
+    (kept / "model.ckpt-6.index").write_bytes(b"some checksums")
+    (tmp_path / "model.ckpt-6.index").write_bytes(b"other checksums")
+    assert label_thresholds.kept(findings, str(tmp_path), f"{kept}/model.ckpt-6") is not None
+    capsys.readouterr()
+    assert label_thresholds.kept(findings, str(tmp_path), f"{tmp_path}/model.ckpt-6") is None
+    assert "thresholds.json is for another model.ckpt-6, of before the run was" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from estimator_train.app import datasets
 from estimator_train.app.cli.run.result import Result, _kept_line, _too_short, diagnosis
 from estimator_train.app.cli.settings import Training
 from estimator_train.app.cli.training_run import Run
+from estimator_train.app.runs.progress import Progress
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_short_run_with_phases_or_that_stopped_gets_no_advice_of_epochs(run):
     longer = dataclasses.replace(run, training=Training(epochs=100))
     assert _too_short(longer, short).endswith("of always answering one class than to 1")
     phases = dataclasses.replace(run.settings, phases="freeze=all epochs=1")
-    in_phases = dataclasses.replace(run, settings=phases, training=Training(), ended_phases=(2,))
+    in_phases = dataclasses.replace(run, settings=phases, training=Training(), progress=Progress(ended_phases=(2,)))
     assert _too_short(in_phases, short).endswith("to 1; give the --phases more epochs, some 300 steps in all")
 
 
