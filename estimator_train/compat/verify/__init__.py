@@ -15,7 +15,7 @@ from estimator_train.compat.verify.comparison import Comparison, compare
 from estimator_train.compat.verify.initial_values import Values, compare_initial_values
 from estimator_train.compat.verify.intended import reasons
 from estimator_train.compat.verify.noise import Noise
-from estimator_train.compat.verify.results import Name, results_of, variables
+from estimator_train.compat.verify.results import results_of, variables
 from estimator_train.compat.verify.runs import NotVerifiedError, Run, run, tensorflow_version, why_it_fails
 
 TOLERANCE = 1e-5

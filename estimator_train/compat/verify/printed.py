@@ -40,7 +40,8 @@ _BETWEEN = (
     r"|eval(?:uation)?|prediction|inference|total|mean|average)\b[\s:=]*)*"
 )
 _SPEED = re.compile(
-    rf"{_AMOUNT} ?(?:{_UNIT}|{_RATE})|(?P<label>{_LABEL}[\"']?[\s:=~(]*{_BETWEEN})(?:\[[^]]*\]|{_AMOUNT}(?:[\s:]+{_AMOUNT})*)",
+    rf"{_AMOUNT} ?(?:{_UNIT}|{_RATE})"
+    rf"|(?P<label>{_LABEL}[\"']?[\s:=~(]*{_BETWEEN})(?:\[[^]]*\]|{_AMOUNT}(?:[\s:]+{_AMOUNT})*)",
     re.IGNORECASE,
 )
 

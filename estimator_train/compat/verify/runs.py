@@ -19,7 +19,7 @@ from estimator_train.compat.verify import side
 _OF_THIS_SHELL = ("TF_CONFIG", "TF_USE_LEGACY_KERAS")
 _POLL_SECONDS = 0.2
 _TENSORFLOW_1 = "a Python 3.7 with: python -m pip install tensorflow==1.15.5 'protobuf<3.21'"
-_TENSORFLOW_2 = "one of 3.9 to 3.11 with: python -m pip install tensorflow==2.15.1"
+_TENSORFLOW_2 = "a Python from 3.9 to 3.11 with: python -m pip install tensorflow==2.15.1"
 
 
 class NotVerifiedError(UserError, ValueError):
