@@ -114,7 +114,8 @@ planted = hasattr(tf, "estimator") and sys.argv[1]
 print("TensorFlow", "2.21.0" if planted else "2.15.1", tempfile.mkstemp()[1])
 with tf.Graph().as_default():
     step = v1.train.get_or_create_global_step()
-    weight = v1.get_variable("weight", initializer=tf.random.normal([3], stddev=0.0 if planted == "initializer" else 1.0))
+    deviation = 0.0 if planted == "initializer" else 1.0
+    weight = v1.get_variable("weight", initializer=tf.random.normal([3], stddev=deviation))
     loss = tf.reduce_sum(tf.square(weight - 3.0))
     optimizer = v1.train.AdamOptimizer(0.1)
     update, skip = optimizer.minimize(loss, step), v1.assign_add(step, 1)

@@ -5,6 +5,8 @@ Any release may change them: then a name that works is said to be absent, and th
 
 API = "tensorflow._api.v2"
 INSIDE = "tensorflow.python"
+# An extension that has no names, though tensorflow.python.pywrap_tensorflow imports * from it, as TensorFlow 1 did.
+WITHOUT_NAMES = "tensorflow.python._pywrap_tensorflow_internal"
 
 
 def keras_module(mode: str = "v2", submodule: str = "") -> str:
