@@ -254,3 +254,66 @@ def test_a_keras_model_starts_from_the_values_of_tensorflow_2_15(tmp_path, monke
     steps = {each.name.step for each in result.comparison.compared if each.name.name == "dense/kernel"}
     assert steps == {0, 2, 4, 6}
     assert {each.name.name for each in result.comparison.compared if each.name.place == "model/eval"} == {"loss"}
+
+
+PLANTED = """
+import sys
+import tempfile
+import time
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+planted = "" if tf.__version__.startswith("2.15") else sys.argv[1]
+x = np.random.RandomState(1).normal(size=(64, 20)).astype("float32")
+
+def input_fn():
+    return tf.data.Dataset.from_tensor_slices((x, x[:, :1])).repeat().batch(8)
+
+def model_fn(features, labels, mode):
+    kernel = v1.get_variable("kernel", [20, 20], initializer=v1.random_normal_initializer(
+        stddev=2.0 if planted == "initializer" else 1.0))
+    loss = tf.reduce_mean(tf.square(features @ kernel - labels))
+    if planted == "regularizer":
+        loss += 0.001 * tf.reduce_sum(tf.square(kernel))
+    optimizer = v1.train.AdamOptimizer(
+        0.011 if planted == "learning rate" else 0.01, epsilon=1e-3 if planted == "epsilon" else 1e-8)
+    gradients = optimizer.compute_gradients(loss)
+    step = v1.train.get_global_step()
+    train_op = tf.cond(
+        tf.equal(step, 3 if planted == "update" else -1),
+        lambda: v1.assign_add(step, 1).op, lambda: optimizer.apply_gradients(gradients, step))
+    return tf.estimator.EstimatorSpec(mode, None, loss, train_op)
+
+start = time.time()
+print("TensorFlow", tf.__version__, tf.version.GIT_VERSION, "at", time.ctime(), "in", tempfile.mkdtemp())
+estimator = tf.estimator.Estimator(model_fn, "model", tf.estimator.RunConfig(save_checkpoints_steps=1))
+estimator.train(input_fn, max_steps=5)
+print("loss %.5f, %.2f steps/s, %.3f seconds" % (
+    estimator.evaluate(input_fn, steps=2)["loss"], 5 / (time.time() - start), time.time() - start))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("ESTIMATOR_TRAIN_TF215" not in os.environ, reason="needs a Python with TensorFlow 2.15")
+@pytest.mark.parametrize(
+    ("planted", "kind", "step"),
+    [
+        ("nothing", None, None),
+        ("initializer", "initial value", 0),
+        ("learning rate", "checkpoint", 1),
+        ("epsilon", "checkpoint", 1),
+        ("regularizer", "checkpoint", 1),
+        ("update", "checkpoint", 4),
+    ],
+)
+def test_whatever_is_planted_is_named_at_the_step_where_it_begins(planted, kind, step, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(PLANTED)
+    python = os.environ["ESTIMATOR_TRAIN_TF215"]
+    result = verify("script.py", [planted], python=python, directory=tmp_path / "runs", same_initial_values=True)
+    different = [each.name for each in result.comparison.compared if each.difference > 1e-5]
+    assert [(name.kind, name.step) for name in different[:1]] == ([(kind, step)] if kind else [])
+    assert result.comparison.only_old == result.comparison.only_new == []
+    if result.noise:
+        assert result.noise.comparison.largest < 1e-5
