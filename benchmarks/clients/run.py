@@ -4,8 +4,8 @@
 
 CLIENT is a module in this package. It runs unmodified on both sides: on TensorFlow 2.15's own tf.estimator and, with
 --ours, after `import estimator_train.install`. With --tf1, TensorFlow 2 behavior is off on both sides: on ours by
-`import estimator_train.install_tf1`. SHIM is a function of shims.py. --keep leaves the files of each case in the current
-directory, where `estimator_train verify -m benchmarks.clients.run` finds them.
+`import estimator_train.install_tf1`. SHIM is a function of shims.py. --keep leaves the files of each case in the
+current directory, where `estimator_train verify -m benchmarks.clients.run` finds them.
 """
 
 import argparse

@@ -147,7 +147,7 @@ def command(tmp_path, monkeypatch):
 def test_a_script_that_does_the_same_is_equal_from_the_same_initial_values(command, tmp_path):
     code, output = command("nothing", "--same-initial-values", "--out", "runs")
     assert code == 0 and output.endswith(
-        "\nnot compared: random initial values of fewer than 150 numbers, whose distributions may differ "
+        "\nnot compared: random initial values of fewer than 300 numbers, whose distributions may differ "
         "unseen (1); printed versions (1); printed durations and speeds (1)\n\nequal up to 0.0e+00\n"
     )
     # The global step, two powers of beta, and a weight with two slots, five times.

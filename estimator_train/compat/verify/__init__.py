@@ -15,7 +15,7 @@ from estimator_train.compat.verify.comparison import Comparison, compare
 from estimator_train.compat.verify.initial_values import Values, compare_initial_values
 from estimator_train.compat.verify.intended import reasons
 from estimator_train.compat.verify.noise import Noise
-from estimator_train.compat.verify.results import results_of, variables
+from estimator_train.compat.verify.results import Name, results_of, variables
 from estimator_train.compat.verify.runs import NotVerifiedError, Run, run, tensorflow_version, why_it_fails
 
 TOLERANCE = 1e-5
@@ -122,9 +122,8 @@ def _initial_values(first_checkpoints: Path) -> Values:
 
 
 def _compare_initial_values(old: _Side, new: _Side, tolerance: float) -> tuple[Comparison, Counter[str]]:
-    model_dirs = [
-        state.parent.relative_to(old.first_checkpoints) for state in old.first_checkpoints.rglob("checkpoint")
-    ]
+    states = sorted(old.first_checkpoints.rglob("checkpoint"), key=lambda state: state.stat().st_mtime_ns)
+    model_dirs = [state.parent.relative_to(old.first_checkpoints) for state in states]
     of_old, of_new = _initial_values(old.first_checkpoints), new.initial_values(model_dirs)
     if not of_new:
         return Comparison([], [], []), Counter(["initial values, because the new side saves none"])
@@ -132,7 +131,10 @@ def _compare_initial_values(old: _Side, new: _Side, tolerance: float) -> tuple[C
     def again() -> tuple[Values, Values]:
         return old.again().initial_values(model_dirs), new.again().initial_values(model_dirs)
 
-    comparison, left_out = compare_initial_values(of_old, of_new, again, tolerance)
+    def is_of_first(name: Name) -> bool:
+        return Path(name.place).parent == model_dirs[0]
+
+    comparison, left_out = compare_initial_values(of_old, of_new, again, tolerance, is_of_first)
     return comparison, left_out + _leave_out_intended(comparison, of_old, of_new)
 
 
@@ -140,7 +142,9 @@ def _noise(old: _Side, beginning: Path | None, first: Run, tolerance: float) -> 
     """Runs the script on the old side once more."""
     again = old.again()
     shutil.rmtree(again.first_checkpoints, ignore_errors=True)
-    comparison, _ = compare_runs(first, again.run(start_from=beginning))
+    # Without the limit, within which the first run has ended: it may take a little longer.
+    second = again._replace(time_limit=None).run(start_from=beginning)
+    comparison, _ = compare_runs(first, second)
     initial = compare(*(_initial_values(each.first_checkpoints) for each in (old, again)))
     return Noise(comparison, initial.largest > tolerance)
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,20 +13,29 @@ Values: TypeAlias = Mapping[Any, Any]
 
 # The chance that two samples of one distribution are said to differ.
 _FALSE_ALARM = 1e-9
-# As many values show a normal distribution of twice the deviation; tests/compat/verify/test_initial_values.py has more.
-_ENOUGH = 150
+# As many numbers show a normal distribution of twice the deviation in 99.5 % of all draws.
+_ENOUGH = 300
 _MOST = 1_000_000  # values to sort
+_FACTOR = 2  # between the distance of two sides and that of two runs of one side
 _BY_DISTRIBUTION = "random initial values, beyond their distributions"
+_LATER = "random initial values of trainings after the first, which may depend on it"
+_DEPENDENT = "random initial values that depend on each other"
 _TOO_FEW = f"random initial values of fewer than {_ENOUGH} numbers, whose distributions may differ unseen"
 
 
 def compare_initial_values(
-    old: Values, new: Values, again: Callable[[], tuple[Values, Values]], tolerance: float
+    old: Values,
+    new: Values,
+    again: Callable[[], tuple[Values, Values]],
+    tolerance: float,
+    is_of_first: Callable[[Any], bool] = lambda name: True,
 ) -> tuple[Comparison, Counter[str]]:
     """Compares initial values by name, and returns how many of which kind cannot be compared, too.
 
     If values differ, `again` runs both sides once more. What a side draws anew in each run has no value to compare: its
-    distribution is compared, if both sides draw it.
+    distribution is compared, if both sides draw it, and `is_of_first` says that its name is of the first training: only
+    those numbers are known to come from no other training, and a test of distributions needs numbers that are
+    independent.
     """
     comparison, left_out = compare(old, new), Counter[str]()
     different = {each.name for each in comparison.compared if each.difference > tolerance}
@@ -42,6 +51,9 @@ def compare_initial_values(
         if not (name in of_old and name in of_new):
             in_old, in_new = ("drawn anew" if name in drawn else "the same again" for drawn in (of_old, of_new))
             return Compared(name, each.values, in_old, in_new, math.inf)
+        if not is_of_first(name):
+            left_out[_LATER] += 1
+            return Compared(name, each.values, "", "", 0.0)
         return _by_distribution(name, [old[name], old_again[name]], [new[name], new_again[name]], left_out)
 
     return comparison._replace(compared=list(map(judged, comparison.compared))), left_out
@@ -54,26 +66,35 @@ def _drawn(first: Values, second: Values, tolerance: float) -> set[Hashable]:
 
 def _by_distribution(name: Hashable, old: list[np.ndarray], new: list[np.ndarray], left_out: Counter[str]) -> Compared:
     values = np.size(old[0])
-    # Numbers that depend on each other, such as a single one in all places, differ between two runs of one side, too.
-    if any(_is_other(*map(np.ravel, side)) for side in (old, new)):
-        left_out[_TOO_FEW] += 1
-        return Compared(name, values, "", "", 0.0)
     all_old, all_new = (np.concatenate(list(map(np.ravel, side))) for side in (old, new))
-    if _is_other(all_old, all_new):
+    of_one_side = [_distance(*map(np.ravel, side)) for side in (old, new)]
+    # Numbers that depend on each other, such as a single one in all places, differ between two runs of one side, too.
+    if any(each.is_significant for each in of_one_side):
+        left_out[_DEPENDENT] += 1
+        return Compared(name, values, "", "", 0.0)
+    of_both = _distance(all_old, all_new)
+    if of_both.is_significant and of_both.largest > _FACTOR * max(each.largest for each in of_one_side):
         return Compared(name, values, _described(all_old), _described(all_new), math.inf)
     left_out[_BY_DISTRIBUTION if values >= _ENOUGH else _TOO_FEW] += 1
     return Compared(name, values, "", "", 0.0)
 
 
-def _is_other(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether two samples, or their sizes without the signs, have other distributions, by Kolmogorov and Smirnov."""
+class _Distance(NamedTuple):
+    """The largest difference of the shares of two samples that lie below a number, by Kolmogorov and Smirnov."""
+
+    largest: float
+    is_significant: bool
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> _Distance:
+    """Returns the larger of the distances of two samples, and of their sizes without the signs."""
     first, second = (np.unique(sample[:: 1 + sample.size // _MOST].astype(np.float64)) for sample in (first, second))
     limit = math.sqrt(math.log(2 / _FALSE_ALARM) / 2 * (1 / first.size + 1 / second.size))
-    return max(_distance(first, second), _distance(np.abs(first), np.abs(second))) > limit
+    largest = max(_largest_difference(first, second), _largest_difference(np.abs(first), np.abs(second)))
+    return _Distance(largest, largest > limit)
 
 
-def _distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Returns the largest difference of the shares of two samples that lie below a number."""
+def _largest_difference(first: np.ndarray, second: np.ndarray) -> float:
     both = np.concatenate([first, second])
     below_first, below_second = (
         np.searchsorted(np.sort(sample), both, side="right") / sample.size for sample in (first, second)

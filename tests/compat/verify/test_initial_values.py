@@ -52,9 +52,9 @@ def test_what_only_one_side_draws_anew_differs_even_if_it_is_one_number(old, new
 
 
 OTHERS = {
-    "twice the deviation": (normal(150), normal(150, 2.0)),
+    "twice the deviation": (normal(300), normal(300, 2.0)),
     "a tenth more": (normal(20_000), normal(20_000, 1.1)),
-    "another mean": (normal(150), lambda random: 1 + random.normal(size=150)),
+    "another mean": (normal(300), lambda random: 1 + random.normal(size=300)),
     "uniform": (normal(5_000), lambda random: random.uniform(-(3**0.5), 3**0.5, 5_000)),
 }
 
@@ -66,13 +66,13 @@ def test_another_distribution_is_found(kind):
         assert each.difference == math.inf and "deviation" in each.old and not left_out
 
 
-@pytest.mark.parametrize("size", [3, 150, 5_000])
+@pytest.mark.parametrize("size", [3, 300, 5_000])
 def test_the_same_distribution_is_never_another(size):
     for seed in range(20):
         each, (line,) = compared(normal(size), normal(size), seeds=range(4 * seed, 4 * seed + 4))
         assert each.difference == 0
     assert line == (
-        "random initial values" if size >= initial_values._ENOUGH else "random initial values of fewer than 150 numbers"
+        "random initial values" if size >= initial_values._ENOUGH else "random initial values of fewer than 300 numbers"
     )
 
 
@@ -88,3 +88,12 @@ def test_numbers_that_depend_on_each_other_are_not_compared():
     for draw in (one_in_all_places, noise_around_one):
         for seed in range(20):
             assert compared(draw, draw, seeds=range(4 * seed, 4 * seed + 4))[0].difference == 0
+
+
+def test_a_later_training_may_depend_on_the_first():
+    values = [{"w": normal(300, scale)(np.random.default_rng(seed))} for seed, scale in enumerate([1, 1, 2, 2])]
+    comparison, left_out = compare_initial_values(
+        values[0], values[2], lambda: (values[1], values[3]), 1e-5, is_of_first=lambda name: False
+    )
+    assert comparison.largest == 0
+    assert left_out == {"random initial values of trainings after the first, which may depend on it": 1}
