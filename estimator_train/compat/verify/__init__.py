@@ -59,8 +59,8 @@ def verify(
     versions = tensorflow_version(python), tf.__version__
     program = ["-m", str(script), *arguments] if is_module else [os.path.abspath(script), *arguments]
     places = Path(directory).resolve(), files, time_limit
-    old = _Side("old", [python, *program], *places)
-    new = _Side("new", [sys.executable, "-m", "estimator_train", "run", *flags, *program], *places)
+    old = _Side("old", True, [python, *program], *places)
+    new = _Side("new", False, [sys.executable, "-m", "estimator_train", "run", *flags, *program], *places)
     first = old.run()
     if first.code:
         raise NotVerifiedError(f"{script} fails with TensorFlow {versions[0]}: {why_it_fails(first, versions[0])}")
@@ -80,9 +80,13 @@ def verify(
 
 
 class _Side(NamedTuple):
-    """The old side or the new one: the command of its script, and where it runs, with which files, for how long."""
+    """The old side or the new one: the command of its script, and where it runs, with which files, for how long.
+
+    `keeps` says whether every run keeps its first checkpoints, and may not train elsewhere than below its directory.
+    """
 
     name: str
+    keeps: bool
     command: list[str]
     directory: Path
     files: Sequence[str]
@@ -105,14 +109,16 @@ class _Side(NamedTuple):
             _copy(file, directory)
         if start_from:
             shutil.copytree(start_from, directory, dirs_exist_ok=True)
-        environment = os.environ | {side.FIRST_CHECKPOINTS: str(self.first_checkpoints)}
+        environment = dict(os.environ)
+        if self.keeps:
+            environment[side.FIRST_CHECKPOINTS] = str(self.first_checkpoints)
         python, *program = self.command
         return run(python, program, directory, time_limit=self.time_limit, environment=environment, until=until)
 
     def initial_values(self, model_dirs: Sequence[Path]) -> Values:
         """Runs the script until it has begun the trainings in these directories; returns what they begin with."""
         states = [self.first_checkpoints / path / "checkpoint" for path in model_dirs]
-        self.run(until=lambda: all(state.exists() for state in states))
+        self._replace(keeps=True).run(until=lambda: all(state.exists() for state in states))
         return _initial_values(self.first_checkpoints)
 
 
