@@ -48,6 +48,10 @@ SLOW += ("hooks.md", "input_fns.md", "keras.md", "old_checkpoint.md", "out_of_me
 SLOW += ("recipes.md", "resume.md", "tutorial.md", "two_gpus.md", "unet3d.md")
 
 NOT_RUN = {
+    "python3.11 -m venv tf215": "it makes an environment of the old TensorFlow",
+    "tf215/bin/python ": "it belongs to that environment",
+    "python3.7 -m venv tf115": "few machines have Python 3.7",
+    "tf115/bin/python ": "it belongs to that environment",
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
     "pip install ": "it would change this environment; .ci/matrix library tests it",
     ".venv/bin/": ".ci/run runs them, in the virtual environment that it makes",

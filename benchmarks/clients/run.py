@@ -1,13 +1,15 @@
 """Runs the cases of one client and prints the results as JSON.
 
-    python -m benchmarks.clients.run CLIENT [--ours] [--tf1] [--shims SHIM ...]
+    python -m benchmarks.clients.run CLIENT [--ours] [--tf1] [--keep] [--shims SHIM ...]
 
 CLIENT is a module in this package. It runs unmodified on both sides: on TensorFlow 2.15's own tf.estimator and, with
 --ours, after `import estimator_train.install`. With --tf1, TensorFlow 2 behavior is off on both sides: on ours by
-`import estimator_train.install_tf1`. SHIM is a function of shims.py.
+`import estimator_train.install_tf1`. SHIM is a function of shims.py. --keep leaves the files of each case in the
+current directory, where `estimator_train verify -m benchmarks.clients.run` finds them.
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -20,6 +22,7 @@ def main():
     parser.add_argument("client")
     parser.add_argument("--ours", action="store_true")
     parser.add_argument("--tf1", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--shims", nargs="*", default=[])
     args = parser.parse_args()
     if args.ours and args.tf1:
@@ -38,25 +41,26 @@ def main():
     except Exception as error:
         result["error"] = said(error)
     else:
-        result["cases"] = {name: use(case) for name, case in cases.items()}
+        for name, case in cases.items():
+            with contextlib.nullcontext(name) if args.keep else tempfile.TemporaryDirectory() as folder:
+                result["cases"][name] = use(case, folder)
     print("results: " + json.dumps(result))
 
 
-def use(build):
-    """Trains, evaluates, predicts and exports; returns the results, with an "error" if one of these steps failed."""
+def use(build, folder):
+    """Trains in a folder, evaluates, predicts and exports; returns the results, with an "error" if a step failed."""
     import tensorflow as tf
 
     tf.compat.v2.keras.utils.set_random_seed(1)  # tf.compat.v1.layers use Keras' seed, not RunConfig's
     done = {}
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            case = build(f"{folder}/model")
-            estimator = case.estimator
-            estimator.train(case.train_input_fn, max_steps=case.steps)
-            done["trains"] = len(estimator.get_variable_names())
-            done["evaluates"] = plain(estimator.evaluate(case.eval_input_fn))
-            done["predicts"] = [plain(prediction) for prediction in estimator.predict(case.predict_input_fn)]
-            done["exports"] = exported(estimator, case.features, f"{folder}/export")
+        case = build(f"{folder}/model")
+        estimator = case.estimator
+        estimator.train(case.train_input_fn, max_steps=case.steps)
+        done["trains"] = len(estimator.get_variable_names())
+        done["evaluates"] = plain(estimator.evaluate(case.eval_input_fn))
+        done["predicts"] = [plain(prediction) for prediction in estimator.predict(case.predict_input_fn)]
+        done["exports"] = exported(estimator, case.features, f"{folder}/export")
     except Exception as error:
         done["error"] = said(error)
     return done

@@ -1,5 +1,7 @@
 """Each name in somebody's code gets a verdict: it works, works under --tf1, needs a change, or is absent."""
 
+import importlib.util
+import json
 import subprocess
 import sys
 import textwrap
@@ -42,6 +44,7 @@ def verdicts(tmp_path):
             "use tf.contrib of `import tensorflow as tf`, with `estimator_train run --tf1`",
         ),
         ("tf.no_such_name", ABSENT, ""),
+        ("tf.compat.v2.compat.v1.estimator.Estimator", WORKS, ""),
     ],
 )
 def test_a_name_has_a_verdict_and_advice(use, verdict, advice, verdicts):
@@ -51,6 +54,30 @@ def test_a_name_has_a_verdict_and_advice(use, verdict, advice, verdicts):
 def test_names_in_the_files_of_tf_contrib_have_the_advice_of_their_module(verdicts):
     (found,) = verdicts("from tensorflow.contrib.learn.python.learn.estimators.dnn import DNNClassifier").values()
     assert found == (ABSENT, "use tf.estimator.DNNClassifier")
+
+
+def test_a_part_of_tf_contrib_without_its_package_says_what_to_install(verdicts, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tensorflow_gan" else find_spec(name))
+    advice = "pip install tensorflow-gan, then run with `estimator_train run --tf1`"
+    found = verdicts("import tensorflow as tf\nfrom tensorflow.contrib.gan import losses\ntf.contrib.gan.gan_model")
+    assert found == {"tf.contrib.gan": (CHANGE, advice)}
+
+
+@pytest.mark.parametrize(
+    ("statement", "verdict"),
+    [
+        ("from tensorflow.contrib.tpu.python.tpu.tpu_estimator import TPUEstimator", WITH_TF1),
+        ("from tensorflow.contrib.tpu.python.tpu import tpu_estimator", WITH_TF1),
+        ("from tensorflow.contrib.tpu.python.tpu.tpu_estimator import NoSuchName", ABSENT),
+        ("from tensorflow.contrib.learn.python.learn.estimators.rnn_common import no_such_function", ABSENT),
+        ("from tensorflow.python.pywrap_tensorflow import NewCheckpointReader", WORKS),
+        ("from tensorflow.python.pywrap_tensorflow import PyRecordWriter_New", ABSENT),
+        ("from tensorflow.python import pywrap_tensorflow as p; p.ListDevices()", ABSENT),
+    ],
+)
+def test_a_name_that_an_old_module_lacks_is_absent(statement, verdict, verdicts):
+    assert verdicts(statement).popitem()[1][0] == verdict
 
 
 def test_what_the_documentation_changes_is_named_with_its_page(verdicts):
@@ -93,6 +120,23 @@ def test_files_and_lines_are_named(tmp_path):
     assert (old.path, old.problem) == ("old.py", NOT_PYTHON_3)
     assert deep.path == "deep/a.py" and deep.problem is None
     assert deep.names[1] == Name("tf.Session", WITH_TF1, "", [Place(3), Place(4)])
+
+
+def test_a_bad_cell_does_not_hide_the_names_of_the_others(tmp_path):
+    sources = ["import tensorflow as tf", "print 'x'", "tf.Session()", "(" * 1000]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    (file,) = scan(tmp_path)
+    assert [(name.name, name.places) for name in file.names][1:] == [("tf.Session", [Place(1, 3)])]
+    assert file.problem == NOT_PYTHON_3 and file.why.startswith("cell 2, line 1: ") and "; cell 4, " in file.why
+
+
+def test_a_single_file_is_scanned_also_through_a_link(tmp_path):
+    (tmp_path / "program").write_text("import tensorflow as tf\ntf.Session()")
+    (tmp_path / "link.py").symlink_to("program")
+    for name in ("program", "link.py"):
+        (file,) = scan(tmp_path / name)
+        assert (file.path, file.problem) == (name, None) and file.names[1].name == "tf.Session"
 
 
 def test_programs_that_run_here_are_found_to_work():

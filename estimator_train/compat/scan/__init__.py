@@ -16,6 +16,7 @@ from estimator_train.compat.drop_in import names as tables
 from estimator_train.compat.scan.lookup import Lookup, Reference
 from estimator_train.compat.scan.sources import Part, Unreadable, files_in, parts_of
 from estimator_train.compat.scan.uses import Use, uses_in
+from estimator_train.compat.tf1.contrib_modules import package_to_install
 from estimator_train.compat.tf1.instead import INSTEAD
 
 WORKS, WITH_TF1, CHANGE, ABSENT = "works", "tf1", "change", "absent"  # of names: tf1 is for those that need --tf1
@@ -45,7 +46,10 @@ class Name(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file's names, or why it was not read: then `problem` is NOT_PYTHON_3 or NOT_READ, and `why` says more."""
+    """A file's names, and why it, or cells of a notebook, were not read.
+
+    Then `problem` is NOT_PYTHON_3 or NOT_READ, and `why` says more.
+    """
 
     path: str
     names: list[Name]
@@ -53,8 +57,8 @@ class File(NamedTuple):
     why: str = ""
 
 
-def scan(folder: str | os.PathLike[str]) -> list[File]:
-    """Returns what `estimator_train run` makes of the names of TensorFlow in the files of a folder.
+def scan(path: str | os.PathLike[str]) -> list[File]:
+    """Returns what `estimator_train run` makes of the names of TensorFlow in a file, or in the files of a folder.
 
     Neither the files nor TensorFlow are imported. Paths are relative to the folder; names are spelled `tf.X`.
 
@@ -63,16 +67,25 @@ def scan(folder: str | os.PathLike[str]) -> list[File]:
                 print(file.path, name.places[0].line, name.name, name.verdict, name.advice)
     """
     judge = _Judge()
-    return _with_large_stack(lambda: [_read(path, folder, judge) for path in files_in(folder)])
+    if os.path.isfile(path):  # a link, too, because it was given
+        return _with_large_stack(lambda: [_read(Path(os.path.realpath(path)), os.path.basename(path), judge)])
+    return _with_large_stack(lambda: [_read(file, os.path.relpath(file, path), judge) for file in files_in(path)])
 
 
-def _read(path: Path, folder: str | os.PathLike[str], judge: _Judge) -> File:
-    relative = os.path.relpath(path, folder)
+def _read(path: Path, shown: str, judge: _Judge) -> File:
     try:
         parts = parts_of(path)
     except Unreadable as error:
-        return File(relative, [], NOT_PYTHON_3 if error.is_python_2 else NOT_READ, str(error))
-    return File(relative, judge.names_in(parts))
+        return _with_problems(File(shown, []), [error])
+    unread = [part.unreadable for part in parts if part.unreadable]
+    return _with_problems(File(shown, judge.names_in(parts)), unread)
+
+
+def _with_problems(file: File, problems: list[Unreadable]) -> File:
+    if not problems:
+        return file
+    problem = NOT_PYTHON_3 if any(error.is_python_2 for error in problems) else NOT_READ
+    return file._replace(problem=problem, why="; ".join(map(str, problems)))
 
 
 class _Judge:
@@ -110,6 +123,9 @@ class _Judge:
             return _spelled(reached), WORKS, ""
         if reached_with_tf1 == doctor.ADDONS:
             return reached_with_tf1, CHANGE, doctor.INSTEAD_OF_ADDONS
+        if package := package_to_install(reached_with_tf1):
+            advice = f"pip install {package}, then run with `estimator_train run --tf1`"
+            return _spelled(reached_with_tf1), CHANGE, advice
         return _spelled(reached_with_tf1), ABSENT, self._advice(reached_with_tf1)
 
     def _advice(self, name: str) -> str:

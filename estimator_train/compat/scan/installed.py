@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from estimator_train.compat.scan.private_tensorflow import keras_module
+from estimator_train.compat.scan.private_tensorflow import WITHOUT_NAMES, keras_module
 
 
 class Target(NamedTuple):
@@ -60,7 +60,7 @@ def names_of(module: str) -> Names:
     """Returns the names of an installed module; see `Names`."""
     file = file_of(module)
     names = Names({}, [], set(), None, known=file is not None)
-    if file is None or file.is_dir():
+    if file is None or file.is_dir() or module == WITHOUT_NAMES:
         return names
     # Protocol buffers and extensions create their names when they are imported.
     if file.suffix != ".py" or file.stem.endswith("_pb2"):

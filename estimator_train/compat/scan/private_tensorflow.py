@@ -7,6 +7,8 @@ from estimator_train._engine.libraries import private_names_of
 
 API = "tensorflow._api.v2"
 INSIDE = "tensorflow.python"
+# An extension that has no names, though tensorflow.python.pywrap_tensorflow imports * from it, as TensorFlow 1 did.
+WITHOUT_NAMES = "tensorflow.python._pywrap_tensorflow_internal"
 
 
 @private_names_of("tf_keras")

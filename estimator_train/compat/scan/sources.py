@@ -1,4 +1,4 @@
-"""Reads the Python files and notebooks of a folder that somebody else wrote: parses them, and runs nothing."""
+"""Reads Python files and notebooks that somebody else wrote: parses them, and runs nothing."""
 
 import ast
 import importlib.util
@@ -27,10 +27,11 @@ class Unreadable(Exception):
 
 
 class Part(NamedTuple):
-    """A parsed file, or the cell of a notebook with this number, from 1."""
+    """A parsed file, or the cell of a notebook with this number, from 1; an `unreadable` cell is empty."""
 
     tree: ast.Module
-    cell: int | None
+    cell: int | None = None
+    unreadable: Unreadable | None = None
 
 
 def files_in(folder: str | os.PathLike[str]) -> Iterator[Path]:
@@ -52,15 +53,18 @@ def files_in(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def parts_of(path: Path) -> list[Part]:
-    """Returns the parsed file, or the parsed cells of a notebook. Raises Unreadable, which says why it cannot."""
+    """Returns the parsed file, or the parsed cells of a notebook, without the code of those that cannot be parsed.
+
+    Raises Unreadable, which says why the file cannot be read.
+    """
     is_notebook = path.suffix == ".ipynb"
     content = _content(path, _MAX_NOTEBOOK if is_notebook else _MAX_CODE)
     if not is_notebook:
-        return [Part(_parsed(_decoded(content), ""), None)]
+        return [Part(_parsed(_decoded(content), ""))]
     cells = _cells(content)
     if sum(map(len, cells.values())) > _MAX_CODE:
         raise Unreadable(f"its cells have more than {_MAX_CODE >> 20} MiB of code")
-    return [Part(_parsed_cell(code, number), number) for number, code in cells.items()]
+    return [_parsed_cell(code, number) for number, code in cells.items()]
 
 
 def _belongs(parent: str, name: str) -> bool:
@@ -112,11 +116,13 @@ def _source(cell):
     return cell["source"] if "source" in cell else cell["input"]
 
 
-def _parsed_cell(code: str, number: int) -> ast.Module:
-    try:
-        return _parsed(code, f"cell {number}, ")
-    except Unreadable:
-        return _parsed(_OF_IPYTHON.sub(_passing, code), f"cell {number}, ")
+def _parsed_cell(code: str, number: int) -> Part:
+    for python in (code, _OF_IPYTHON.sub(_passing, code)):
+        try:
+            return Part(_parsed(python, f"cell {number}, "), number)
+        except Unreadable as error:
+            unreadable = error
+    return Part(ast.Module([], []), number, unreadable)
 
 
 def _passing(line: re.Match[str]) -> str:

@@ -81,6 +81,12 @@ def _lacks_package(module):
     return module in _TO_INSTALL and importlib.util.find_spec(_TO_INSTALL[module]) is None
 
 
+def package_to_install(path: str) -> str | None:
+    """Returns what pip has to install for a module or a name below tensorflow.contrib, or None."""
+    first = path.removeprefix(f"{_ROOT}.").partition(".")[0]
+    return _TO_INSTALL[first].replace("_", "-") if _lacks_package(first) else None
+
+
 class _ContribModule(types.ModuleType):
     """tensorflow.contrib or a module below it; each name is looked up in this package when it is first read."""
 
@@ -125,13 +131,11 @@ def _value(ours, name):
 def _why_absent(module, name):
     message = f"module {module!r} has no attribute {name!r}"
     path = f"{module.partition('.python')[0]}.{name}".removeprefix(f"{_ROOT}.")
-    first = path.partition(".")[0]
-    if _lacks_package(first):
-        package = _TO_INSTALL[first]
-        return f"{message}: {package} is not installed: pip install {package.replace('_', '-')}"
+    if package := package_to_install(path):
+        return f"{message}: {package.replace('-', '_')} is not installed: pip install {package}"
     if path in INSTEAD:
         return f"{message}: use {INSTEAD[path]}"
-    is_known = module == _ROOT or first in _SERVED
+    is_known = module == _ROOT or path.partition(".")[0] in _SERVED
     nearest = difflib.get_close_matches(name, _names(module), n=1, cutoff=0.9) if is_known else None  # misspelled
     if nearest:
         return f"{message}; the closest name is {nearest[0]!r}"

@@ -1,29 +1,24 @@
 """Collects the results of a script: what it leaves in its directory, and what it prints."""
 
-import ast
 import glob
 import math
 import os
-import pprint
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.slots import variable_names
 from estimator_train._engine.events import read_eval_metrics
+from estimator_train.compat.verify import printed
 from estimator_train.compat.verify.exports import predictions
 from estimator_train.compat.verify.runs import Run
 
 _STATE = {"signal_early_stopping/STOP"}  # of a hook of tf.estimator, which keeps it elsewhere here
 _OF_TIME = re.compile(r"(?:/|_per_)sec(?:ond)?$|fraction\w*_full$")  # speeds, and how full queues were
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|\b(?:nan|inf|infinity)\b", re.IGNORECASE)
-_TIME = re.compile(r"\b(?:time|seconds?|secs?|minutes?|hours?)\b|/s(?:ec)?\b|\d ?(?:s|ms|us)\b|\d:\d\d", re.IGNORECASE)
-_ADDRESS = re.compile(r"\b0x[0-9a-f]+")
-_NUMPY_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # as NumPy 2 shows what NumPy 1 shows as the number alone
 _LOGGED_EVALUATION = re.compile(r"Saving dict for global step .*")
 
 _Results: TypeAlias = Iterator[tuple["Name", Any]]
@@ -49,25 +44,30 @@ class Name(NamedTuple):
 def results_of(run: Run) -> tuple[dict[Name, Any], Counter[str]]:
     """Returns the results by name, in the order of their steps, and how many of which kind cannot be compared."""
     left_out: Counter[str] = Counter()
-    found = [*_checkpoints(run, left_out), *_events(run, left_out), *_exports(run, left_out), *_printed(run, left_out)]
+    found = [
+        *variables(run.directory, left_out),
+        *_events(run, left_out),
+        *_exports(run, left_out),
+        *_printed(run, left_out),
+    ]
     found.append((Name("exit", "code", "of the script"), run.code))
     found.sort(key=lambda item: math.inf if item[0].step is None else item[0].step)
     return dict(found), left_out
 
 
-def _checkpoints(run: Run, left_out: Counter[str]) -> _Results:
+def variables(directory: Path, left_out: Counter[str]) -> _Results:
     """Yields the variables in checkpoints, by their names in graphs where a checkpoint of objects has these, too."""
-    for index in sorted(run.directory.rglob("*.index")):
+    for index in sorted(directory.rglob("*.index")):
         if (index.parent.parent / "saved_model.pb").exists():
             continue  # of an export, whose predictions are compared
         prefix = str(index.with_suffix(""))
         if prefix.endswith("/keras/keras_model.ckpt"):
             continue  # of tf.estimator, for the initial values of a Keras model
-        place, step = _place_and_step(os.path.relpath(prefix, run.directory))
+        place, step = _place_and_step(os.path.relpath(prefix, directory))
         try:
             reader = tf.train.load_checkpoint(prefix)
         except tf.errors.OpError as error:  # of another program's file, too
-            left_out[f"{os.path.relpath(index, run.directory)}: {error.message}"] += 1
+            left_out[f"{os.path.relpath(index, directory)}: {error.message}"] += 1
             continue
         names = variable_names(reader)
         for key, dtype in sorted(reader.get_variable_to_dtype_map().items()):
@@ -112,23 +112,6 @@ def _printed(run: Run, left_out: Counter[str]) -> _Results:
     """
     texts: Counter[str] = Counter()
     logged = dict.fromkeys(_LOGGED_EVALUATION.findall(run.errors))  # once, though TensorFlow 1 may log it twice
-    for line in [*run.output.splitlines(), *logged]:
-        line = _ADDRESS.sub("...", line.replace(str(run.directory), "."))
-        line = _in_order(_NUMPY_SCALAR.sub(r"\1", line)).strip()
-        numbers = list(map(float, _NUMBER.findall(line)))
-        if numbers and _TIME.search(line):
-            left_out["printed lines with times"] += 1
-        elif line:
-            text = _NUMBER.sub("#", line)
-            texts[text] += 1
-            yield Name("printed", str(texts[text]), text), numbers
-
-
-def _in_order(line: str) -> str:
-    """Returns a line in which a dict, as Python or JSON, has its keys in order, in which the two sides may differ."""
-    begin, end = line.find("{"), line.rfind("}") + 1
-    try:
-        value = ast.literal_eval(line[begin:end])
-    except (SyntaxError, ValueError):
-        return line
-    return f"{line[:begin]}{pprint.pformat(value, width=sys.maxsize)}{line[end:]}"
+    for text, numbers in printed.read([*run.output.splitlines(), *logged], str(run.directory), left_out):
+        texts[text] += 1
+        yield Name("printed", str(texts[text]), text), numbers

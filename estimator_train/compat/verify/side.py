@@ -6,6 +6,7 @@ Temporary directories get the same names in each run, so that the files of the t
 
 import collections
 import glob
+import importlib
 import itertools
 import os
 import runpy
@@ -13,12 +14,14 @@ import shutil
 import sys
 import tempfile
 
-FIRST_CHECKPOINTS = "ESTIMATOR_TRAIN_FIRST_CHECKPOINTS"  # names the folder for them, on the old side
+FIRST_CHECKPOINTS = "ESTIMATOR_TRAIN_FIRST_CHECKPOINTS"  # names the folder for them
 
 
 def main() -> None:
     tempfile.mkdtemp = _numbered_directories()
     if FIRST_CHECKPOINTS in os.environ:
+        if sys.argv[1:3] == ["-m", "estimator_train"]:
+            importlib.import_module("estimator_train")  # sets what TensorFlow reads when it is imported
         _keep_first_checkpoints(os.path.realpath(os.getcwd()), os.environ[FIRST_CHECKPOINTS])
     is_module = sys.argv[1] == "-m"
     del sys.argv[: 1 + is_module]

@@ -1,5 +1,7 @@
 """TensorFlow and tf_keras keep what they export where scan reads it."""
 
+import importlib
+
 from estimator_train.compat.scan import private_tensorflow
 from estimator_train.compat.scan.installed import file_of, paths_of
 from estimator_train.compat.scan.private_tensorflow import API, INSIDE
@@ -18,3 +20,8 @@ def test_the_modules_of_the_public_names_are_files():
 def test_tensorflow_says_where_it_adds_the_modules_of_tf_keras():
     assert private_tensorflow.keras_module().removesuffix(".keras") in paths_of("tensorflow")
     assert private_tensorflow.keras_module("v1", "__internal__.legacy") in paths_of(f"{API}.compat.v1")
+
+
+def test_the_extension_of_pywrap_tensorflow_has_no_names():
+    names = vars(importlib.import_module(private_tensorflow.WITHOUT_NAMES))
+    assert {name for name in names if not name.startswith("_")} <= {"pywrap_library_dependency_symbol"}

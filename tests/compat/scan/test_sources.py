@@ -30,7 +30,6 @@ UNREADABLE = {
     "sheets.ipynb": ('{"worksheets": 3}', "a damaged notebook"),
     "deep.ipynb": ("[" * 200_000, "a notebook that is nested too deeply"),
     "large.ipynb": (notebook("#" * (1 << 20) + "\n"), "more than 1 MiB of code"),
-    "python2.ipynb": (notebook("a = 1", "print 'x'"), "cell 2, line 1: Missing parentheses"),
 }
 
 
@@ -100,6 +99,16 @@ def test_cells_keep_their_numbers_and_lines_among_ipythons_own(tmp_path):
     ]
     path.write_text(json.dumps({"cells": cells}))
     assert [(part.cell, part.tree.body[-1].lineno) for part in parts_of(path)] == [(2, 7), (4, 2)]
+    assert not any(part.unreadable for part in parts_of(path))
     old = [{"cell_type": "code", "input": "f"}]
     path.write_text(json.dumps({"worksheets": [{"cells": old}, {"cells": old}]}))
     assert [part.cell for part in parts_of(path)] == [1, 2]
+
+
+def test_a_cell_that_cannot_be_parsed_leaves_the_others(tmp_path):
+    path = tmp_path / "a.ipynb"
+    path.write_text(notebook("a = 1", "print 'x'", "a\0", "b = 2"))
+    first, old, null, last = parts_of(path)
+    assert (len(first.tree.body), old.tree.body, null.tree.body, len(last.tree.body)) == (1, [], [], 1)
+    assert "cell 2, line 1: Missing parentheses" in str(old.unreadable) and old.unreadable.is_python_2
+    assert "null bytes" in str(null.unreadable) and str(null.unreadable).startswith("cell 3, ")

@@ -98,10 +98,7 @@ def test_exports_named_after_the_time_are_numbered(results, tmp_path):
 
 PRINTED = """step 3: loss = 0.5, nan
 step 4: loss = -1.5e-3, inf
-<Estimator object at 0x7f12ab>
 3.5 seconds
-dense_1 of float32
-{'loss': np.float32(0.25), 'global_step': np.int64(5)}
 """
 
 
@@ -112,19 +109,11 @@ def test_printed_lines_are_their_text_and_the_numbers_in_it(results):
         {
             Name("printed", "1", "step #: loss = #, #"): [3.0, 0.5, np.nan],
             Name("printed", "2", "step #: loss = #, #"): [4.0, -0.0015, np.inf],
-            Name("printed", "1", "<Estimator object at ...>"): [],
-            Name("printed", "1", "dense_1 of float32"): [],
-            Name("printed", "1", "{'global_step': #, 'loss': #}"): [5, 0.25],
+            Name("printed", "1", "..."): [],
             Name("exit", "code", "of the script"): 3,
         },
     )
-    assert left_out == {"printed lines with times": 1}
-
-
-@pytest.mark.parametrize("line", ["in 3 secs", "2.5 images/s", "Time: 4", "5ms/step", "at 12:30", "1.5 sec/epoch"])
-def test_printed_times_and_speeds_are_left_out(results, line):
-    found, left_out = results(line)
-    assert len(found) == 1 and left_out == {"printed lines with times": 1}
+    assert left_out == {"printed durations and speeds": 1}
 
 
 def test_paths_of_the_run_are_printed_alike_on_both_sides(results, tmp_path):
@@ -138,8 +127,3 @@ def test_logged_evaluations_count_as_printed(results):
     )
     found, _ = results(errors=errors)
     assert found[Name("printed", "1", "Saving dict for global step #: global_step = #, loss = #")] == [9, 9, 0.5]
-
-
-def test_dicts_are_printed_alike_on_both_sides_in_any_order(results):
-    first, second = (results(f"metrics: {text}\n")[0] for text in ("{'b': 2, 'a': [1]}", '{"a": [1], "b": 2}'))
-    assert first == second and Name("printed", "1", "metrics: {'a': [#], 'b': #}") in first

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from estimator_train.compat.verify import NotVerifiedError, run, tensorflow_version
+from estimator_train.compat.verify.runs import Run, why_it_fails
 
 
 @pytest.fixture
@@ -51,6 +52,41 @@ def test_a_time_limit_kills_a_script_and_what_it_has_started(script, tmp_path):
         time.sleep(0.05)
 
 
+def test_a_script_is_stopped_once_it_has_done_what_was_awaited(script, tmp_path):
+    path = script("import time; open('done', 'w').close(); time.sleep(60)")
+    ran = run(sys.executable, [path], tmp_path / "old", until=(tmp_path / "old" / "done").exists)
+    assert ran.code == 0 and ran.seconds < 30
+    ran = run(sys.executable, [script("import sys; sys.exit(3)")], tmp_path / "old", until=lambda: False)
+    assert ran.code == 3
+
+
+def test_a_module_is_found_in_the_current_directory(script, tmp_path, monkeypatch):
+    script("import os, sys; print(os.getcwd(), sys.argv[1:])")
+    monkeypatch.chdir(tmp_path)
+    ran = run(sys.executable, ["-m", "script", "--steps", "3"], tmp_path / "runs" / "old")
+    assert ran.output == f"{tmp_path / 'runs' / 'old'} ['--steps', '3']\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("AttributeError: module 'tensorflow' has no attribute 'placeholder'", "tf.placeholder"),
+        (
+            "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'",
+            "tf.train.AdamOptimizer",
+        ),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib'", "tf.contrib"),
+        ("ImportError: cannot import name 'Session' from 'tensorflow' (/lib/tensorflow/__init__.py)", "tf.Session"),
+    ],
+)
+def test_a_script_that_needs_tensorflow_1_is_told_how_to_get_it(error, name, tmp_path):
+    run = Run(tmp_path, "", f"Traceback\n{error}\n", 1, 1.0)
+    advice = "give --python215 a Python 3.7 with: python -m pip install tensorflow==1.15.5 'protobuf<3.21'"
+    assert why_it_fails(run, "2.15.1") == f"{error}; {name} is of TensorFlow 1: {advice}"
+    assert why_it_fails(run, "1.15.5") == error
+    assert why_it_fails(run._replace(errors="ValueError: no\n"), "2.15.1") == "ValueError: no"
+
+
 def _runs(process):
     try:
         os.kill(process, 0)
@@ -63,5 +99,5 @@ def _runs(process):
 def test_a_python_without_tensorflow_is_refused(tmp_path, monkeypatch):
     (tmp_path / "tensorflow.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(NotVerifiedError, match="has no TensorFlow: ImportError: not here; run: .* -m pip install"):
+    with pytest.raises(NotVerifiedError, match=r"has no TensorFlow: ImportError: not here; give .*=2\.15\.1; .*=1\."):
         tensorflow_version(sys.executable)

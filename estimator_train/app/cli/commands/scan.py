@@ -1,4 +1,4 @@
-"""estimator_train scan: says which names of TensorFlow in a repository's code work, without running it."""
+"""estimator_train scan: says which names of TensorFlow in somebody's code work, without running it."""
 
 import json
 import os
@@ -7,12 +7,13 @@ from collections import Counter
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train.app.cli.parameters import Directory
+from estimator_train.app.cli.parameters import File
 
 _EXAMPLES = """\b
 Examples:
   estimator_train scan old_repository
   estimator_train scan old_repository --json
+  estimator_train scan old_script.py
 """
 _PHRASES = {
     "works": "works as it is",
@@ -27,25 +28,22 @@ _SHOWN_LINES = 5
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("folder", type=Directory(), metavar="FOLDER")
+@click.argument("path", type=File(), metavar="PATH")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with every name and line.")
-def scan(folder, as_json):
-    """Say which names of TensorFlow in the Python files and notebooks of FOLDER work.
+def scan(path, as_json):
+    """Say which names of TensorFlow in a Python file or notebook, or in those of a folder, work.
 
     Each name works with `estimator_train run` as it is, works under --tf1, needs a change that the documentation
     describes, or is absent. The files are read, not run. The exit code is 0 if every file was read and no name needs a
     change or is absent, else 1.
     """
-    if not os.path.isdir(folder):
-        problem = "there is no such folder"
-        if os.path.exists(folder):
-            problem = "it is a file"
-        raise click.ClickException(f"{folder}: {problem}; give a folder with Python files or notebooks")
+    if not os.path.exists(path):
+        raise click.ClickException(f"{path}: there is no such file or folder")
     from estimator_train.compat import scan
 
-    files = scan.scan(folder)
+    files = scan.scan(path)
     if not files:
-        raise click.ClickException(f"{folder}: there are no Python files or notebooks")
+        raise click.ClickException(f"{path}: there are no Python files or notebooks")
     verdicts = Counter(name.verdict for file in files for name in file.names)
     problems = Counter(file.problem for file in files if file.problem)
     if as_json:

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from estimator_train.app.cli import commands
 from estimator_train.compat import verify
+from estimator_train.compat.verify.noise import Noise
 from estimator_train.compat.verify.results import Name
 from estimator_train.compat.verify.runs import Run
 
@@ -18,13 +19,13 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").touch()
 
-    def run(old, new, *flags, not_compared=(), errors=""):
+    def run(old, new, *flags, not_compared=(), errors="", noise=None):
         given = {}
 
         def verified(script, arguments, **settings):
             given.update(settings, arguments=arguments)
             runs = Run(tmp_path, "", "", 0, 1.25), Run(tmp_path, "", errors, int(bool(errors)), 2.0)
-            return verify.Verification(("2.15.1", "2.21.0"), runs, verify.compare(old, new), list(not_compared))
+            return verify.Verification(("2.15.1", "2.21.0"), runs, verify.compare(old, new), list(not_compared), noise)
 
         monkeypatch.setattr(verify, "verify", verified)
         arguments = ["verify", "script.py", "--python215", sys.executable, *flags]
@@ -110,8 +111,29 @@ def test_flags_and_the_arguments_of_the_script_arrive(run):
     given = run({}, {}, *flags, "--", "--steps", "3")[2]
     assert given == {
         "arguments": ("--steps", "3"), "python": sys.executable, "directory": "runs", "flags": ["--tf1"],
-        "same_initial_values": True, "files": ("a", "b"), "time_limit": 9.0,
+        "same_initial_values": True, "is_module": False, "tolerance": 1e-5, "files": ("a", "b"), "time_limit": 9.0,
     }  # fmt: skip
+
+
+def test_a_module_is_given_by_its_name(run):
+    code, _, given = run({}, {}, "-m", "--tolerance", "0.1")
+    assert code == 0 and given["is_module"] and given["tolerance"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("again", "in_initial_values", "flags", "last_line"),
+    [
+        (0.5, False, [], "different; a second run with TensorFlow 2.15.1 differs from the first by 0.0e+00\n"),
+        (0.7, False, [], "and chance can hide a difference: give a seed to shuffle(), to dropout, and to "),
+        (0.7, True, [], "and chance can hide a difference: give --same-initial-values, and a seed to shuffle(), "),
+        (0.7, True, ["--same-initial-values"], "chance can hide a difference: give a seed to shuffle(), to dropout"),
+    ],
+)
+def test_chance_is_told_from_a_difference_with_what_to_seed(run, again, in_initial_values, flags, last_line):
+    noise = Noise(verify.compare({LOSS: 0.5}, {LOSS: again}), in_initial_values)
+    code, output, _ = run({LOSS: 0.5}, {LOSS: 0.6}, *flags, noise=noise)
+    assert code == 1 and last_line in output.splitlines(keepends=True)[-1]
+    assert f"0.6       1.0e-01       {abs(again - 0.5):.1e}" in output and "2.15.1 twice" in output
 
 
 def test_names_do_not_control_the_terminal(run):
