@@ -4,10 +4,9 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _BATCHES = "the input_fn makes the batches: et.input_fns.arrays(x, y, batch_size=32), or dataset.batch(32)"
 _COMPILE = "compile the Keras model with it, before model_to_estimator"
@@ -87,19 +86,19 @@ MEMBERS = {
 }
 
 
-def refuses_keras_arguments(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def refuses_keras_arguments(function: _Function) -> _Function:
     """Wraps a function to raise TypeError, with the way that `ARGUMENTS` names, for those that it does not take."""
     taken = inspect.signature(function).parameters
     name_of = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
 
     @functools.wraps(function)
-    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name in ARGUMENTS and name not in taken:
                 raise TypeError(f"{name_of}() has no argument {name!r}; {ARGUMENTS[name]}.")
         return function(*args, **kwargs)
 
-    return checked
+    return cast(_Function, checked)
 
 
 def check_input_fn(input_fn: Any, argument: str = "input_fn") -> None:
