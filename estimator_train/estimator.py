@@ -470,15 +470,14 @@ class Estimator:
             self._model.export(receiver_fns, self._start(self.params, checkpoint), temporary, as_text)
         return final
 
-    @property
-    def export_savedmodel(self) -> Any:
-        raise AttributeError("export_savedmodel is the TensorFlow 1 name; use export_saved_model.")
-
     if not TYPE_CHECKING:  # type checkers would believe that an Estimator has every member
 
         def __getattr__(self, name: str) -> Any:
-            way = f"; {MEMBERS[name]}" if name in MEMBERS else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{way}", name=name, obj=self)
+            if name not in MEMBERS:
+                return super().__getattribute__(name)  # raises the error again, such as that of a subclass's property
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; {MEMBERS[name]}", name=name, obj=self
+            )
 
     def _prepare(
         self,
@@ -501,7 +500,7 @@ class Estimator:
         tf.estimator had no `predictor`, so existing subclasses may define one. This method has tf.estimator's name,
         because subclasses replace it to get around the check.
         """
-        allowed = {"model_fn", "latest_checkpoint", "export_savedmodel", "predictor"}
+        allowed = {"model_fn", "latest_checkpoint", "predictor"}
         members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
         _refuse_overrides(type(self), members)
 

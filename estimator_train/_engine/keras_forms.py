@@ -60,7 +60,7 @@ ARGUMENTS = {
     "patience": "count in steps: max_steps_without_decrease or max_steps_without_increase",
 }
 
-# Methods and attributes of a Keras model that an Estimator lacks.
+# Methods and attributes of a Keras model, or of TensorFlow 1's Estimator, that an Estimator lacks.
 MEMBERS = {
     "fit": _TRAIN,
     "fit_generator": _TRAIN,
@@ -72,6 +72,7 @@ MEMBERS = {
     "compile": _COMPILE.replace(" with it", ""),
     "save": "use export_saved_model(directory, serving_input_receiver_fn), or the checkpoints in model_dir",
     "export": "use export_saved_model(directory, serving_input_receiver_fn)",
+    "export_savedmodel": "it is the TensorFlow 1 name; use export_saved_model",
     "save_weights": "train writes checkpoints; latest_checkpoint() is the newest",
     "load_weights": "pass warm_start_from=... to model_to_estimator",
     "get_weights": _WEIGHTS,

@@ -1,5 +1,6 @@
 """What is written as for Keras' fit is taken, or refused in one line that names the way of this library."""
 
+import copy
 import inspect
 
 import numpy as np
@@ -82,6 +83,7 @@ def test_fit_and_other_members_of_a_model_name_the_way(estimator):
         assert str(raised.value) == f"'Estimator' object has no attribute {name!r}; {way}"
     with pytest.raises(AttributeError, match="'Estimator' object has no attribute 'other'$"):
         _ = estimator.other
+    assert copy.copy(estimator).model_dir == estimator.model_dir
 
 
 def test_a_subclass_may_define_the_members_of_a_model(model, tmp_path):
@@ -89,8 +91,14 @@ def test_a_subclass_may_define_the_members_of_a_model(model, tmp_path):
         def fit(self, x, y):
             return self.train(arrays(x, y))
 
+        @property
+        def broken(self):
+            return None.value
+
     fitting = Fitting(lambda features, labels, mode: None, tmp_path)
     assert hasattr(fitting, "fit")
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'value'"):
+        _ = fitting.broken
 
 
 @pytest.mark.parametrize(
