@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,8 @@ from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.adapter_choice import imported_kerases
-from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start, check_input_fn
+from estimator_train._engine.keras_forms import MEMBERS, check_input_fn, is_path, refuses_keras_arguments
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start
 from estimator_train._engine.run_config import RunConfig, TaskType, default_session_config, use_gpu_options
 from estimator_train._engine.session import step_outputs, write_graph
 from estimator_train._engine.session.predictor import Predictor
@@ -110,6 +111,11 @@ class Estimator:
         self._model_dir_as_given = os.fspath(model_dir or (config and config.model_dir) or self._config.model_dir)
         self._params = copy.deepcopy(params or {})
         if not isinstance(model_fn, PreparedModel):
+            if is_path(model_fn):
+                raise TypeError(
+                    f"model_fn must be a function, given: {model_fn!r}; pass the path of a saved Keras model to "
+                    "model_to_estimator, as keras_model_path."
+                )
             model_fn = GraphModel(model_fn, params, warm_start_from)
         self._model = model_fn
         log.info("Using config: %s", vars(self._config))
@@ -173,6 +179,7 @@ class Estimator:
             return np.int64(checkpoints.read_global_step(path))
         return checkpoints.reader_of(path).get_tensor(name)
 
+    @refuses_keras_arguments
     def train(
         self,
         input_fn: InputFn,
@@ -287,6 +294,7 @@ class Estimator:
             object_based.wait_for(run.spec.scaffold.saver)
         return loss
 
+    @refuses_keras_arguments
     def evaluate(
         self,
         input_fn: InputFn,
@@ -328,6 +336,7 @@ class Estimator:
                 write_eval_metrics(self.eval_dir(name), metrics, checkpoint)
         return metrics
 
+    @refuses_keras_arguments
     def predict(
         self,
         input_fn: InputFn,
@@ -462,9 +471,14 @@ class Estimator:
             self._model.export(receiver_fns, self._start(self.params, checkpoint), temporary, as_text)
         return final
 
-    @property
-    def export_savedmodel(self) -> Any:
-        raise AttributeError("export_savedmodel is the TensorFlow 1 name; use export_saved_model.")
+    if not TYPE_CHECKING:  # type checkers would believe that an Estimator has every member
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in MEMBERS:
+                return super().__getattribute__(name)  # raises the error again, such as that of a subclass's property
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; {MEMBERS[name]}", name=name, obj=self
+            )
 
     def _prepare(
         self,
@@ -487,7 +501,7 @@ class Estimator:
         tf.estimator had no `predictor`, so existing subclasses may define one. This method has tf.estimator's name,
         because subclasses replace it to get around the check.
         """
-        allowed = {"model_fn", "latest_checkpoint", "export_savedmodel", "predictor"}
+        allowed = {"model_fn", "latest_checkpoint", "predictor"}
         members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
         _refuse_overrides(type(self), members)
 

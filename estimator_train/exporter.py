@@ -17,6 +17,7 @@ from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.exports.directories import exports_in, remove_export
 from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.host.files import owner_of_unfinished, unfinished, write_whole
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train.estimator import Estimator
 from estimator_train.loggers import Logger
 
@@ -237,6 +238,7 @@ class BestExporter(_SavedModelExporter):
     Raises ValueError if `compare_fn` has other arguments, or `exports_to_keep` is not positive.
     """
 
+    @refuses_keras_arguments
     def __init__(
         self,
         name: str = "best_exporter",
@@ -302,6 +304,7 @@ class BestCheckpointExporter(_NamedExporter):
       compare_fn: as for `BestExporter`; one with other arguments raises ValueError.
     """
 
+    @refuses_keras_arguments
     def __init__(self, name: str = "best_checkpoint", compare_fn: Callable[..., bool] = _loss_smaller) -> None:
         _check_compare_fn(compare_fn)
         self._name = name

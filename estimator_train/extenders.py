@@ -2,6 +2,7 @@
 
 from estimator_train import estimator_v1
 from estimator_train._engine.argument_names import argument_names
+from estimator_train._engine.keras_forms import is_model, shown
 from estimator_train._engine.types import MetricFn
 from estimator_train.estimator import Estimator
 
@@ -24,7 +25,17 @@ def add_metrics(estimator: Estimator, metric_fn: MetricFn) -> Estimator:
       metric_fn: a function of any of `features`, `labels`, `predictions` and `config`, which returns a dict of metric
         names to Keras metrics or v1 (value, update op) pairs. They replace metrics of the model that have the same
         name. A Keras model's predictions are a dict keyed by output name. Other arguments raise ValueError.
+
+    Raises TypeError if `estimator` is no Estimator, or `metric_fn` no function.
     """
+    if not isinstance(estimator, Estimator):
+        way = "; pass what et.model_to_estimator returns for it" if is_model(estimator) else ""
+        raise TypeError(f"estimator must be an Estimator, given: {shown(estimator)}{way}.")
+    if not callable(metric_fn) or hasattr(metric_fn, "update_state"):
+        raise TypeError(
+            f"metric_fn must be a function that returns a dict of names to updated metrics, given: {shown(metric_fn)}; "
+            "compile a Keras model with its metrics instead."
+        )
     unexpected = [name for name in argument_names(metric_fn) if name not in _ARGUMENTS]
     if unexpected:
         raise ValueError(

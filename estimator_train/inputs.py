@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.types import Nest
 from estimator_train.input_fns.arrays import Arrays, arrays
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@refuses_keras_arguments
 def numpy_input_fn(
     x: np.ndarray | dict[str, np.ndarray],
     y: np.ndarray | dict[str, np.ndarray] | None = None,
@@ -60,6 +62,7 @@ def numpy_input_fn(
     return _input_fn(x, y, batch_size, num_epochs, shuffle)
 
 
+@refuses_keras_arguments
 def pandas_input_fn(
     x: pd.DataFrame,
     y: pd.Series | pd.DataFrame | None = None,

@@ -10,12 +10,14 @@ import tf_keras as keras
 from estimator_train._engine import checkpoints
 from estimator_train._engine.keras.adapter_choice import load_model, model_source
 from estimator_train._engine.keras.model import KerasModel
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.estimator import Estimator
 from estimator_train.export import ExportOutput
 from estimator_train.run_config import RunConfig
 
 
+@refuses_keras_arguments
 def model_to_estimator(
     keras_model: keras.Model | Callable[[], keras.Model] | None = None,
     keras_model_path: str | os.PathLike[str] | None = None,

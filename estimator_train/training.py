@@ -15,7 +15,8 @@ from estimator_train._engine.cluster import tasks
 from estimator_train._engine.cluster.completion import marking_completion
 from estimator_train._engine.hooks import EpochHook, check_hooks, check_listeners
 from estimator_train._engine.host import time_spent
-from estimator_train._engine.model_fn import ModeKeys, check_input_fn
+from estimator_train._engine.keras_forms import check_input_fn, is_callback, is_model, refuses_keras_arguments, shown
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.session.timer import GridTimer, StepTimer
 from estimator_train._engine.types import InputFn, Session, SessionRunHook
 from estimator_train.estimator import Estimator
@@ -47,6 +48,7 @@ class TrainSpec(_TrainSpec):
 
     __slots__ = ()
 
+    @refuses_keras_arguments
     def __new__(
         cls,
         input_fn: InputFn,
@@ -95,6 +97,7 @@ class EvalSpec(_EvalSpec):
 
     __slots__ = ()
 
+    @refuses_keras_arguments
     def __new__(
         cls,
         input_fn: InputFn,
@@ -128,6 +131,7 @@ def train_and_evaluate(
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: list[EvalSpec]
 ) -> tuple[dict[str | None, dict[str, Any]], dict[str | None, list[str | bytes | None]]] | Any: ...
+@refuses_keras_arguments
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec | list[EvalSpec]) -> Any:
     """Trains, evaluating and exporting checkpoints along the way and the last one at the end.
 
@@ -366,14 +370,17 @@ def _saving_for(estimator: Estimator, specs: list[EvalSpec]) -> Estimator:
 
 def _check_types(estimator: object, train_spec: object, specs: list[EvalSpec]) -> None:
     if not isinstance(estimator, Estimator):
-        raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`. Got: {estimator!r}")
+        way = "; pass what et.model_to_estimator returns for it" if is_model(estimator) else ""
+        raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`. Got: {shown(estimator)}{way}")
     if not isinstance(train_spec, TrainSpec):
-        raise TypeError(f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {train_spec!r}")
+        raise TypeError(f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {shown(train_spec)}")
     if not specs:
         raise ValueError("eval_spec must contain at least one EvalSpec, given an empty list.")
     for spec in specs:
         if not isinstance(spec, EvalSpec):
-            raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`, or be a list of them. Got: {spec!r}")
+            raise TypeError(
+                f"`eval_spec` must have type `tf.estimator.EvalSpec`, or be a list of them. Got: {shown(spec)}"
+            )
     names = [spec.name for spec in specs]
     if len(set(names)) < len(names):
         raise ValueError(f"EvalSpecs must have different names, given: {names}")
@@ -385,7 +392,10 @@ def _checked_exporters(exporters: Exporter | Iterable[Exporter] | None) -> tuple
         return ()
     given = tuple(exporters) if isinstance(exporters, Iterable) else (exporters,)
     if not all(isinstance(exporter, Exporter) for exporter in given):
-        raise TypeError(f"`exporters` must be an Exporter, an iterable of Exporter, or `None`, found {exporters!r}.")
+        way = "; et.BestCheckpointExporter() keeps the best checkpoint" if any(map(is_callback, given)) else ""
+        raise TypeError(
+            f"`exporters` must be an Exporter, an iterable of Exporter, or `None`, found {exporters!r}{way}."
+        )
     _check_names(given)
     return given
 

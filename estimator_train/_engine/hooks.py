@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.keras_forms import is_array, is_callback, shown
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import CheckpointSaverListener, SessionRunHook
 
@@ -76,16 +77,19 @@ def check_hooks(
     hooks: Iterable[SessionRunHook] | None, message: str = "Hooks must be a SessionRunHook"
 ) -> tuple[SessionRunHook, ...]:
     """Returns `hooks`, an iterable or None, as a tuple. Raises TypeError with `message` for other objects in it."""
-    if hasattr(hooks, "__array__"):
-        raise TypeError(f"{message}, given: {type(hooks).__name__}; labels belong to what the input_fn returns")
+    if is_array(hooks):
+        raise TypeError(f"{message}, given: {shown(hooks)}; labels belong to what the input_fn returns")
     if not isinstance(hooks, Iterable | None):
-        raise TypeError(f"{message} in a list, given: {hooks!r}")
+        raise TypeError(f"{message} in a list, given: {hooks!r}{_way_of_callback(hooks)}")
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
-            mend = "; pass Keras callbacks as CallbacksHook([...])" if hasattr(hook, "on_train_begin") else ""
-            raise TypeError(f"{message}, given: {hook}{mend}")
+            raise TypeError(f"{message}, given: {hook}{_way_of_callback(hook)}")
     return hooks
+
+
+def _way_of_callback(given: object) -> str:
+    return "; pass Keras callbacks as hooks=[CallbacksHook([...])]" if is_callback(given) else ""
 
 
 def check_listeners(
@@ -95,5 +99,5 @@ def check_listeners(
     listeners = tuple(listeners or ())
     for listener in listeners:
         if not isinstance(listener, tf.compat.v1.train.CheckpointSaverListener):
-            raise TypeError(f"{message}, given: {listener}")
+            raise TypeError(f"{message}, given: {listener}{_way_of_callback(listener)}")
     return listeners

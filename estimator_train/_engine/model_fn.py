@@ -183,19 +183,6 @@ class PreparedModel(abc.ABC):
         """Returns the same model with the metrics of `metric_fn` added; see `extenders.add_metrics`."""
 
 
-def check_input_fn(input_fn: Any) -> None:
-    """Raises TypeError if `input_fn` is not a function, such as a dataset that was passed itself."""
-    if hasattr(input_fn, "__array__"):
-        raise TypeError(
-            f"`input_fn` must be callable, given: {type(input_fn).__name__}; pass et.input_fns.arrays(x, y), or a "
-            "function that creates and returns the dataset."
-        )
-    if not callable(input_fn):
-        raise TypeError(
-            f"`input_fn` must be callable, given: {input_fn!r}; pass a function that creates and returns the dataset."
-        )
-
-
 def metrics_of(metric_fns: Iterable[MetricFn], parts: dict[str, Nest], config: RunConfig) -> dict[str, MetricPair]:
     """Calls the functions given to `add_metrics` with the `parts` of a batch that they take; returns their metrics."""
     metrics = {}

@@ -16,6 +16,7 @@ from estimator_train._engine.argument_names import argument_names
 from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.distribution.strategies import let_memory_grow
 from estimator_train._engine.host.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.types import Strategy
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
@@ -148,6 +149,7 @@ class RunConfig:
     service = _Fact[dict | None]("The `service` entry of TF_CONFIG.")
     _other_checkpoint_steps: tuple[int, ...] = ()  # evaluations need checkpoints at their multiples, too
 
+    @refuses_keras_arguments
     def __init__(
         self,
         model_dir: str | os.PathLike[str] | None = None,
@@ -286,10 +288,14 @@ def _is_count(value: object) -> bool:
 _NOT_NEGATIVE = ("should be >= 0, or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
 _POSITIVE = ("should be > 0, or None", lambda value: isinstance(value, Real) and value > 0)  # type: ignore[operator]
 _INTEGER = ("must be integer, or None", lambda value: isinstance(value, int))
+_FLAG = ("must be True or False", lambda value: isinstance(value, (bool, np.bool_)))
 _SUPPORTED_STRATEGY = (
-    "must be a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "
-    "ParameterServerStrategy)",
-    lambda value: not isinstance(value, tf.distribute.ParameterServerStrategy),
+    "must be a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy, such as those that "
+    "estimator_train.distribution makes (an Estimator cannot drive the TF 2 ParameterServerStrategy)",
+    lambda value: (
+        isinstance(value, (tf.distribute.Strategy, tf.compat.v1.distribute.Strategy))
+        and not isinstance(value, tf.distribute.ParameterServerStrategy)
+    ),
 )
 
 # The requirement on each setting, which may be None unless it is a count: its wording in the error, and the predicate.
@@ -318,6 +324,11 @@ _REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "mixed_precision": ("must be 'bfloat16', 'float16' or None", lambda value: value in ("bfloat16", "float16")),
     "steps_per_loop": ("must be an int >= 1 or 'auto'", lambda value: value == "auto" or _is_count(value)),
     "accumulate_steps": ("must be an int >= 1", _is_count),
+    "recompute": _FLAG,
+    "jit_compile": _FLAG,
+    "async_checkpoints": _FLAG,
+    "resume_input": _FLAG,
+    "deterministic": _FLAG,
 }
 _COUNTS = ("steps_per_loop", "accumulate_steps")
 

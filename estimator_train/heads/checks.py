@@ -36,6 +36,8 @@ def chosen_predictions(predictions: dict[Any, tf.Tensor], keys: Iterable[Any] | 
 
 def check_loss_fn(loss_fn: Callable[..., tf.Tensor]) -> None:
     """Raises ValueError unless a loss_fn takes labels and logits, with or without features and loss_reduction."""
+    if not callable(loss_fn):
+        raise ValueError(f"loss_fn must be a function of labels and logits, given: {loss_fn!r}")
     names = argument_names(loss_fn)
     for required in ("labels", "logits"):
         if required not in names:

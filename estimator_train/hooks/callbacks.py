@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_train._engine.checkpoints import object_based
 from estimator_train._engine.hooks import EpochHook, is_overridden
 from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
@@ -51,10 +52,12 @@ class CallbacksHook(EpochHook):
         checkpoints make redundant. When training begins: the Estimator has a model_fn, or several processes train.
     """
 
+    @refuses_keras_arguments
     def __init__(self, callbacks: Any, steps_per_epoch: int | None = None, *, first_step: int = 0) -> None:
         if steps_per_epoch is not None and steps_per_epoch < 1:
             raise ValueError(f"Must specify steps_per_epoch >= 1, given: {steps_per_epoch}")
-        self._given = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+        several = isinstance(callbacks, Iterable) and not isinstance(callbacks, str)
+        self._given = list(callbacks) if several else [callbacks]
         for callback in self._given:
             if not any(isinstance(callback, keras.callbacks.Callback) for keras in imported_kerases()):
                 raise TypeError(f"callbacks must be Keras callbacks, given: {callback!r}")

@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host import model_dirs
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.remedies import ArgumentError, Setting
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import SessionRunArgs, SessionRunContext, SessionRunValues
@@ -104,6 +105,7 @@ def stop_if_lower_hook(
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
 
+@refuses_keras_arguments
 def stop_if_no_increase_hook(
     estimator: Estimator,
     metric_name: str,
@@ -125,6 +127,7 @@ def stop_if_no_increase_hook(
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
 
+@refuses_keras_arguments
 def stop_if_no_decrease_hook(
     estimator: Estimator,
     metric_name: str,

@@ -10,11 +10,13 @@ import tensorflow as tf
 from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.host.array_store import rows_of
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.keras_forms import is_array, refuses_keras_arguments, shown
 from estimator_train._engine.types import Nest
 
 _BLOCK_BYTES = 2**20
 
 
+@refuses_keras_arguments
 def arrays(
     x: np.ndarray | dict[str, Any] | tuple[Any, ...],
     y: np.ndarray | dict[str, Any] | tuple[Any, ...] | None = None,
@@ -48,15 +50,15 @@ def arrays(
 
     The input_fn takes an optional `tf.distribute.InputContext` and gives each input pipeline its shard of the rows.
 
-    Raises ValueError if the arrays are empty or differ in length, `sample_weight` is given without `y`, or `batch_size`
-    is not positive.
+    Raises ValueError if the arrays are empty or differ in length, one of them is a list of arrays, `sample_weight` is
+    given without `y`, or `batch_size` is not positive.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     if sample_weight is not None and y is None:
         raise ValueError("sample_weight requires y: without labels there is no loss to weight")
     data = {"x": x, "y": y, "sample_weight": sample_weight}
-    data = {name: _as_arrays(value) for name, value in data.items() if value is not None}
+    data = {name: _as_arrays(value, name) for name, value in data.items() if value is not None}
     num_rows = _common_length(data)
     return Arrays(data, num_rows, batch_size, num_epochs, shuffle, seed, drop_remainder)
 
@@ -115,12 +117,22 @@ class Arrays:
         return tuple(batch[name] for name in ("x", "y", "sample_weight") if name in batch)
 
 
-def _as_arrays(value: Any) -> Nest:
+def _as_arrays(value: Any, name: str) -> Nest:
     if isinstance(value, dict):
-        return {key: _as_arrays(item) for key, item in value.items()}
+        return {key: _as_arrays(item, f"{name}[{key!r}]") for key, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(_as_arrays(item) for item in value)
-    return np.asarray(value)
+        return tuple(_as_arrays(item, f"{name}[{index}]") for index, item in enumerate(value))
+    if isinstance(value, list) and value and all(is_array(item) and np.ndim(item) > 0 for item in value):
+        raise ValueError(
+            f"{name} is a list of {len(value)} arrays, which fit takes for as many inputs or outputs; pass "
+            f"tuple({name}) if they are that, or np.stack({name}) if each is an example"
+        )
+    array = np.asarray(value)
+    if array.dtype == object and array.ndim == 0:
+        raise ValueError(
+            f"{name} must be arrays, given: {shown(value)}; an input_fn of a dataset is a function that creates it"
+        )
+    return array
 
 
 def _common_length(data: dict[str, Nest]) -> int:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
+from estimator_train._engine.keras_forms import shown
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train.input_fns.changed_batches import ChangedBatches
 
@@ -71,6 +72,13 @@ def _parsed(names: str | Iterable[str]) -> tuple[str, ...]:
     """Returns the augmentations requested by `names`, presets expanded, each once, in the order of `NAMES`."""
     if isinstance(names, str):
         names = names.split(",")
+    elif isinstance(names, Iterable):
+        names = list(names)
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"augmentations are given by their names, {', '.join([*NAMES, *PRESETS])}, got {shown(names)}; make "
+            "layers a part of the model"
+        )
     asked = set()
     for name in map(str.strip, names):
         if name not in NAMES and name not in PRESETS:

@@ -2,15 +2,19 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train.input_fns.changed_batches import ChangedBatches
 
 
-def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[float]) -> ChangedBatches:
+@refuses_keras_arguments
+def class_weighted(
+    input_fn: Callable[..., tf.data.Dataset], weights: Sequence[float] | Mapping[int, float]
+) -> ChangedBatches:
     """Returns `input_fn` with each example weighted by its class when a Keras model's Estimator trains on it.
 
     The loss equals that of `fit(class_weight=...)`. Evaluate and predict ignore the class weights.
@@ -23,17 +27,34 @@ def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[f
 
     Args:
       input_fn: an input_fn of batches (features, labels[, weights]); labels are one-hot or class indices.
-      weights: one weight per class, in the order of the class indices.
+      weights: one weight per class, in the order of the class indices, or a dict of the class indices to weights, as
+        for fit: {0: 1.0, 1: 4.0}.
 
     Raises:
-      ValueError: `weights` has fewer than two entries, or an entry is negative or not finite. From `train`: the batches
-        have no labels, or the number of classes differs.
+      TypeError: `input_fn` is not a function.
+      ValueError: `weights` has fewer than two entries, an entry is negative or not finite, or the keys are not the
+        class indices from 0. From `train`: the batches have no labels, or the number of classes differs.
       tf.errors.InvalidArgumentError: from `train`, on a CPU, if a class index has no weight. On a GPU, the loss is NaN.
     """
-    weights = tuple(float(weight) for weight in weights)
-    if len(weights) < 2 or not all(0 <= weight < math.inf for weight in weights):
-        raise ValueError(f"class weights must be two or more non-negative numbers, got {list(weights)}")
-    return ChangedBatches(input_fn, ClassWeights(weights))
+    return ChangedBatches(input_fn, ClassWeights(_in_order(weights)))
+
+
+def _in_order(weights: Sequence[float] | Mapping[int, float]) -> tuple[float, ...]:
+    given = weights
+    if isinstance(weights, Mapping):
+        if set(weights) != set(range(len(weights))):
+            raise ValueError(
+                f"class weights must have a key for each class index from 0, got {list(weights)}; give other classes "
+                "the weight 1"
+            )
+        weights = [weights[index] for index in range(len(weights))]
+    try:
+        numbers = () if isinstance(weights, str) else tuple(map(float, weights))
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) < 2 or not all(0 <= number < math.inf for number in numbers):
+        raise ValueError(f"class weights must be two or more non-negative numbers, got {given!r}")
+    return numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +71,8 @@ class ClassWeights:
             )
         labels, *given = rest
         number = len(self.weights)
-        if labels.shape.rank == 2 and labels.shape[1] not in (None, 1, number):
-            raise UnsuitableError(f"there are {number} class weights and {labels.shape[1]} classes")
+        if labels.shape.rank == 2 and labels.shape[1] not in (None, 1):
+            self.check_classes(labels.shape[1])
         classes = _classes(labels)
         # On a CPU, the gather refuses other classes. On a GPU, it would give them the weight 0; a NaN ends training.
         is_weighted = (classes >= 0) & (classes < number)
@@ -59,6 +80,12 @@ class ClassWeights:
         if given:
             weights *= tf.cast(tf.reshape(given[0], [-1]), weights.dtype)  # perhaps a column of them
         return features, labels, weights
+
+    def check_classes(self, number: int) -> None:
+        if number != len(self.weights):
+            raise UnsuitableError(
+                f"there are {len(self.weights)} class weights and {number} classes; give one for each class"
+            )
 
 
 def _classes(labels: tf.Tensor) -> tf.Tensor:

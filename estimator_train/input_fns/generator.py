@@ -15,9 +15,11 @@ from estimator_train._engine.host.generator_stream import Item, Share, Skipped, 
 from estimator_train._engine.host.generator_workers import in_workers
 from estimator_train._engine.host.host_memory import aligned_empty, keep_freed_memory
 from estimator_train._engine.input_fns.order import share_of_pipeline, without_first
+from estimator_train._engine.keras_forms import refuses_keras_arguments, shown
 from estimator_train._engine.types import Nest
 
 
+@refuses_keras_arguments
 def generator(
     make_generator: Callable[..., Iterator[Any]],
     *,
@@ -65,6 +67,7 @@ def generator(
     Checkpoints count no `Skipped` elements, so for each of them, such a start is one element too early.
 
     Raises:
+      TypeError: `make_generator` is not a function.
       ValueError: an argument is invalid, or there are several workers but `make_generator` has no parameter
         `input_context`, so each would yield everything. From the input_fn: the iterator made to infer the signature
         yields nothing, or a scalar as a batch.
@@ -72,6 +75,11 @@ def generator(
         epoch yields nothing or ends early, `make_generator` returned the same iterator twice, or a worker was killed.
     """
     keep_freed_memory()
+    if not callable(make_generator):
+        raise TypeError(
+            f"make_generator must be a function that returns a fresh iterator, given: {shown(make_generator)}; pass a "
+            "generator's function itself, or lambda: (sequence[i] for i in range(len(sequence)))"
+        )
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, or None if each tuple is a batch; got {batch_size!r}")
     if workers < 0:

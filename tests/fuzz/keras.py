@@ -5,8 +5,8 @@ The weights are compared with fit's unless a layer draws random numbers, the pre
 accumulated: Keras does not repeat these numbers itself. Nor are they for strings on replicas, whose mean Keras 3's fit
 takes in order to build the model.
 
-Left out: Nadam of tf_keras, and breaks in a training with recurrent dropout of tf_keras, whose draws in a loop are not
-those of the position.
+Left out: Nadam of tf_keras, with which the compiled step of fit differs from an eager one (docs/keras.md), and breaks
+in a training with recurrent dropout of tf_keras, whose draws in a loop are not those of the position.
 """
 
 from __future__ import annotations

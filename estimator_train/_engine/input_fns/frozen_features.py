@@ -12,10 +12,12 @@ import tensorflow as tf
 from estimator_train._engine.autograph import unconverted
 from estimator_train._engine.host.array_store import rows_of
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.keras_forms import check_input_fn, refuses_keras_arguments
 
 _DTYPES = ("float32", "float16")
 
 
+@refuses_keras_arguments
 def frozen_features(
     examples: Callable[..., tf.data.Dataset],
     batch_size: int = 64,
@@ -50,6 +52,7 @@ def frozen_features(
     they take at most half of the free memory of each GPU that trains, they are copied there, except in a cluster.
 
     Raises:
+      TypeError: `examples` is not a function.
       ValueError: `dtype` is invalid, or `batch_size` is not positive. From `train`: the model cannot be split (it is a
         subclassed model, has no leading frozen layers, or has Dropout, augmentation or a trainable BatchNormalization
         before frozen layers), the examples are endless or not dense tensors of one shape, or a feature overflows
@@ -60,8 +63,7 @@ def frozen_features(
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, got {dtype!r}")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
-    if not callable(examples):
-        raise ValueError(f"examples must be an input_fn, a function that returns a tf.data.Dataset, got {examples!r}")
+    check_input_fn(examples, "examples")
     directory = None if cache == "memory" else os.fspath(cache)
     return FrozenFeatures(examples, directory, dtype, batch_size, num_epochs, shuffle, seed)
 

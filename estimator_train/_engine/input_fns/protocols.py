@@ -62,6 +62,14 @@ class ChangesTraining(Protocol):
 
 
 @runtime_checkable
+class NeedsClasses(Protocol):
+    """The `change` of a `ChangesTraining` that fits a certain number of classes."""
+
+    def check_classes(self, number: int) -> None:
+        """Raises UnsuitableError if the model has another number of classes than the change is for."""
+
+
+@runtime_checkable
 class HasFingerprint(Protocol):
     """An input_fn that can tell, without reading its examples, whether they have changed since an earlier run."""
 

@@ -196,6 +196,19 @@ class Adapter(abc.ABC):
         """Returns a list of the names of the model's outputs, or None if they are unknown."""
         return getattr(model, "output_names", None)
 
+    def number_of_classes(self, model: Model) -> int | None:
+        """Returns how many classes a model with one output, trained on class indices, has; None for other models."""
+        loss, losses = compile_arguments(model).get("loss"), self.keras.losses
+        outputs: Any = getattr(model, "outputs", None) or ()
+        units = outputs[0].shape[-1] if len(outputs) == 1 else None
+        of_indices = "sparse_categorical_crossentropy", losses.sparse_categorical_crossentropy
+        of_two = "binary_crossentropy", losses.binary_crossentropy
+        if loss in of_indices or isinstance(loss, losses.SparseCategoricalCrossentropy):
+            return units
+        if units == 1 and (loss in of_two or isinstance(loss, losses.BinaryCrossentropy)):
+            return 2
+        return None
+
     def is_own_step(self, model: Model, step: str) -> bool:
         """Returns whether `step` is Keras' own: the class of `model` does not override that method."""
         return getattr(type(model), step) is getattr(self.keras.Model, step)

@@ -18,6 +18,7 @@ from estimator_train._engine.keras.protocols import CustomObjects, Model
 from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
 from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
+from estimator_train._engine.keras_forms import is_model, is_path
 from estimator_train._engine.session.private_tensorflow import eager_mode
 
 _TF_KERAS = TfKerasAdapter()
@@ -31,7 +32,9 @@ def adapter_of(model: object) -> Adapter:
         return _TF_KERAS
     keras = sys.modules.get("keras")
     if keras is None or not isinstance(model, keras.Model):
-        other = ", a model of another Keras; import its Keras as tf.keras" if _is_model(model) else ""
+        other = ", a model of another Keras; import its Keras as tf.keras" if is_model(model) else ""
+        if is_path(model):
+            other = "; pass the path of a saved model as keras_model_path"
         raise ValueError(f"keras_model must be a compiled Keras model, given: {model!r}{other}")
     return _keras3_adapter()
 
@@ -45,14 +48,9 @@ def model_source(model: Any, custom_objects: CustomObjects | None = None, seed: 
     """Returns the `ModelSource` for a compiled Keras model or for a function that returns one; see `adapter_of`."""
     with eager_classes(), eager_mode():
         given, build = model, None
-        if callable(model) and not _is_model(model):
+        if callable(model) and not is_model(model):
             given, build = model(), model
         return ModelSource(adapter_of(given), given, build, custom_objects, seed=seed)
-
-
-def _is_model(model: object) -> bool:
-    """Returns whether this is a model of any Keras, such as tensorflow.python.keras, rather than a function."""
-    return hasattr(type(model), "compile") and hasattr(type(model), "get_weights")
 
 
 def load_model(

@@ -15,7 +15,7 @@ from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.exports.outputs import ExportOutput, PredictOutput
 from estimator_train._engine.exports.receivers import ReceiverFn
 from estimator_train._engine.hooks import EpochHook, takes_each_step
-from estimator_train._engine.input_fns.protocols import without_changes
+from estimator_train._engine.input_fns.protocols import NeedsClasses, without_changes
 from estimator_train._engine.keras import step_programs
 from estimator_train._engine.keras.adapter_choice import eager_classes
 from estimator_train._engine.keras.loop import PredictionLoop
@@ -236,6 +236,10 @@ class KerasModel(PreparedModel):
         if mode == ModeKeys.EVAL:
             taken = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
             return step_programs.EvaluationProgram(*parts, self._rename, tuple(sorted(taken)), replicas), input_fn
+        classes = state.adapter.number_of_classes(state.model)
+        for change in changes:
+            if classes is not None and isinstance(change, NeedsClasses):
+                change.check_classes(classes)
         epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)]
         program = step_programs.TrainingProgram(
             *parts,

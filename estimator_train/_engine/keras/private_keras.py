@@ -16,6 +16,18 @@ def compile_arguments(model: Any) -> dict[str, Any]:
     return dict(model._compile_config.config)
 
 
+@private_names_of("keras")
+def compiled_loss(model: Any) -> Any:
+    """Returns the object that computes the compiled losses of a Keras 3 model, or None if it has none."""
+    return model._compile_loss
+
+
+@private_names_of("keras")
+def losses_in(compiled: Any) -> list[Any]:
+    """Returns the losses of outputs in a `compiled_loss` that has been built."""
+    return [getattr(part, "loss", part) for part in compiled._flat_losses]
+
+
 @private_names_of("tf_keras", "keras")
 def mask_of(prediction: tf.Tensor) -> tf.Tensor | None:
     """Returns the mask that a layer has attached for losses; public properties only work for symbolic tensors."""

@@ -15,12 +15,14 @@ from estimator_train._engine.host import host_memory
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline, without_first
+from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train.input_fns.images import decoding
 from estimator_train.input_fns.images.cache import ReadImages, key_of_files, open_cache
 from estimator_train.input_fns.images.faults import fault_of_file
 from estimator_train.input_fns.service import check_service, distribute
 
 
+@refuses_keras_arguments
 def image_files(
     file_pattern: str | Iterable[str],
     labels: Sequence[str],
@@ -116,6 +118,7 @@ def image_files(
     return _over_epochs(examples, num_epochs, shuffle, seed, cache)
 
 
+@refuses_keras_arguments
 def labelled_images(
     paths: Sequence[str],
     labels: Sequence[int] | np.ndarray,

@@ -135,6 +135,27 @@ def test_the_class_of_a_label_is_that_of_fit(labels, shape, classes):
     np.testing.assert_array_equal(weights_of_labels(tf.constant(labels)), np.float32(WEIGHTS)[classes])
 
 
+def test_a_dict_of_class_weights_means_what_it_means_to_fit():
+    assert class_weighted(lambda: None, {2: 3.0, 0: 0.5, 1: 1}).change == class_weighted(lambda: None, WEIGHTS).change
+
+
+@pytest.mark.parametrize("loss", ["sparse_categorical_crossentropy", keras.losses.SparseCategoricalCrossentropy()])
+def test_class_weights_of_another_number_are_refused_before_training(loss, tmp_path):
+    estimator = et.model_to_estimator(classifier(loss), model_dir=tmp_path)
+    for weights in ([1, 2], [1, 2, 3, 4]):
+        with pytest.raises(
+            ValueError, match=f"there are {len(weights)} class weights and 3 classes; give one for each"
+        ):
+            estimator.train(class_weighted(arrays(IMAGES, LABELS.argmax(axis=1)), weights))
+
+
+def test_class_weights_of_two_classes_fit_one_sigmoid(brightness, tmp_path):
+    brightness.compile("sgd", "binary_crossentropy")
+    estimator = et.model_to_estimator(brightness, model_dir=tmp_path)
+    with pytest.raises(ValueError, match="there are 3 class weights and 2 classes"):
+        estimator.train(class_weighted(arrays(IMAGES, LABELS[:, :1]), WEIGHTS))
+
+
 @pytest.mark.parametrize("label", [-1, 3])
 def test_a_class_without_a_weight_ends_training_on_any_device(label, monkeypatch):
     batch = tf.zeros(3), tf.constant([0, label])
@@ -172,6 +193,9 @@ def test_the_estimator_of_a_model_fn_changes_batches_in_training_only():
     [
         ([1.0], None, "class weights must be two or more non-negative numbers"),
         ([1.0, -1.0], None, "non-negative numbers, got .1.0, -1.0."),
+        ("balanced", None, "non-negative numbers, got 'balanced'"),
+        ({1: 1.0, 2: 2.0}, None, "a key for each class index from 0, got .1, 2.; give other classes the weight 1"),
+        ({"cat": 1.0, "dog": 2.0}, None, "a key for each class index from 0, got .'cat', 'dog'."),
         ([1.0, 2.0], np.eye(3), "there are 2 class weights and 3 classes"),
         ([1.0, 2.0], np.zeros((3, 2, 2)), "class weights need labels, one-hot or class indices"),
     ],

@@ -45,6 +45,20 @@ def test_the_arguments_of_compile_of_a_model_made_in_a_graph(graph):
         private_keras.compile_arguments(keras.Sequential())
 
 
+def test_the_losses_that_a_keras_3_model_computes(keras3):
+    """A loss that returns a scalar would count once for each replica."""
+    model = keras3.Sequential([keras3.layers.Dense(1)])
+    model.compile("sgd", metrics=["mae"])
+    assert private_keras.compiled_loss(model) is None
+    model.compile("sgd", loss := keras3.losses.MeanSquaredError())
+    compiled = private_keras.compiled_loss(model)
+    assert not compiled.built
+    compiled.build(tf.zeros([1, 1]), tf.zeros([1, 1]))
+    assert private_keras.losses_in(compiled) == [loss]
+    loss.call = lambda labels, predictions: tf.constant([3.0])
+    assert float(model.compute_loss(None, tf.zeros([1, 1]), tf.zeros([1, 1]))) == 3.0
+
+
 @pytest.mark.parametrize("generation", ["tf_keras", "keras"])
 def test_the_mask_of_a_prediction_that_metrics_read(generation):
     """Metrics would count the padding of sequences if XLA compiles the model."""

@@ -14,7 +14,7 @@ from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
-from estimator_train._engine.keras.private_keras import compile_arguments
+from estimator_train._engine.keras.private_keras import compile_arguments, compiled_loss, losses_in
 from estimator_train._engine.keras.protocols import CustomObjects, Optimizer, Step, Trace, Variable
 from estimator_train._engine.remedies import UnsuitableError
 from estimator_train._engine.types import Nest, Strategy
@@ -157,7 +157,7 @@ class Keras3Adapter(Adapter):
         # outside. Other values in the logs are averaged, as in Keras' fit.
         if strategy.num_replicas_in_sync == 1:
             return strategy.run(step, args=(batch,))
-        with _recorded_results(model.metrics) as recorded:
+        with _recorded_results(model.metrics) as recorded, _scalars_as_means(model):
             logs, *others = strategy.run(step, args=(batch,))
         parts_of = functools.cache(lambda metric: tf.nest.flatten(_tensors(metric.result())))
 
@@ -325,6 +325,61 @@ def _symbols(trace: Trace) -> Nest:
         return None
     return tf.nest.map_structure(
         lambda tensor: None if tensor is None else keras.KerasTensor(tensor.shape, tensor.dtype.name), found[0]
+    )
+
+
+@contextlib.contextmanager
+def _scalars_as_means(model: Model) -> Iterator[None]:
+    """Makes the step in the block take the scalar that a loss returns for the mean of a replica's batch.
+
+    Keras 3 divides means by the number of replicas, as their sum needs, but not scalars. It multiplies what it reports
+    by that number again, in any case. So gradients and losses would grow with it, unlike those of tf_keras.
+    """
+    compiled = compiled_loss(model)
+    if compiled is None:
+        yield
+        return
+    changed: dict[int, keras.Loss] = {}
+
+    def change() -> None:
+        for loss in losses_in(compiled):
+            if id(loss) not in changed:
+                loss.call = functools.partial(_with_axis, loss, loss.call)
+                changed[id(loss)] = loss
+
+    def build(own_build: Callable[..., None], *arguments: Nest) -> None:
+        own_build(*arguments)
+        change()
+
+    if compiled.built:
+        change()
+    else:
+        compiled.build = functools.partial(build, compiled.build)
+    try:
+        yield
+    finally:
+        vars(compiled).pop("build", None)
+        for loss in changed.values():
+            del loss.call
+
+
+def _with_axis(loss: keras.Loss, call: Callable[[Nest, Nest], tf.Tensor], labels: Nest, predictions: Nest) -> tf.Tensor:
+    """Calls a loss; returns a scalar that is to be averaged as a vector of one value, which Keras does average."""
+    value = tf.convert_to_tensor(call(labels, predictions))
+    if value.shape.rank != 0 or loss.reduction in ("sum", "none", None):
+        return value
+    _say_scalar(loss.name, tf.distribute.get_strategy().num_replicas_in_sync)
+    return value[tf.newaxis]
+
+
+@functools.cache  # a step is traced on each replica
+def _say_scalar(name: str, replicas: int) -> None:
+    tf.get_logger().warning(
+        "The loss %s returns a scalar, which counts as the mean of a replica's batch; in Keras 3's fit, it would count "
+        "%d times on %d replicas. If it is divided by the size of the global batch, let it return a value per example.",
+        name,
+        replicas,
+        replicas,
     )
 
 

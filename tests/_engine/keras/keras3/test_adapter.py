@@ -11,6 +11,8 @@ from runs import copy_as_of
 
 import estimator_train as et
 from estimator_train._engine.keras import adapter_choice
+from estimator_train._engine.keras.keras3.adapter import ADAPTER, _say_scalar
+from estimator_train._engine.keras.keras3.private_keras3 import compute_output_spec
 
 layers, optimizers = keras.layers, keras.optimizers
 
@@ -83,6 +85,67 @@ def test_two_replicas_with_half_the_batch_give_the_weights_of_one(data, batches,
         metrics.append([values["accuracy"] for values in logged if "accuracy" in values])
     assert_close(*weights, 1e-6)
     assert metrics[0] == metrics[1] != []  # over all replicas' batches, not one's
+
+
+def mean_of_squares(labels, predictions):
+    return tf.reduce_mean(tf.square(labels - predictions))
+
+
+class MeanOfSquares(keras.losses.Loss):
+    def call(self, labels, predictions):
+        return mean_of_squares(labels, predictions)
+
+
+def line(loss, outputs=1):
+    keras.utils.set_random_seed(3)
+    given = keras.Input((4,))
+    model = keras.Model(given, [layers.Dense(1, name=f"y{number}")(given) for number in range(outputs)])
+    model.compile(optimizers.SGD(0.1), loss, metrics=[["mse"]] * outputs)
+    return model
+
+
+@pytest.mark.parametrize(("loss", "is_built"), [(mean_of_squares, True), (MeanOfSquares(), False)])
+def test_a_scalar_loss_counts_once_on_replicas(loss, is_built, mirrored, caplog):
+    _say_scalar.cache_clear()
+    strategy, data = mirrored(2), (np.ones((3, 4), np.float32), np.ones((3, 1), np.float32))
+    with strategy.scope():
+        model = line(loss)
+    if is_built:
+        compute_output_spec(model.test_step, tuple(keras.KerasTensor(part.shape) for part in data))
+    logs, gradients = ADAPTER.run_step(
+        model, strategy, lambda data: (model.test_step(data), ADAPTER.gradients(model, data)[0]), data
+    )
+    assert float(logs["loss"]) == pytest.approx(float(logs["mse"]))
+    with tf.GradientTape() as tape:
+        alone = mean_of_squares(data[1], model(data[0]))
+    expected = tape.gradient(alone, [weight.value for weight in model.trainable_variables])
+    for found, right in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(
+            strategy.reduce("sum", found, axis=None), strategy.experimental_local_results(right)[0], rtol=1e-6
+        )
+    said = [record.getMessage() for record in caplog.records if "returns a scalar" in record.getMessage()]
+    assert len(said) == 1
+    assert "in Keras 3's fit, it would count 2 times on 2 replicas" in said[0]
+    assert "call" not in vars(loss)  # a loss may serve other models, too
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulate_steps", [1, 2])
+def test_scalar_losses_train_and_evaluate_alike_on_one_replica_and_two(
+    data, batches, mirrored, accumulate_steps, tmp_path
+):
+    features = data[0]
+    data = features, (features[:, :1] * 2 + 1, features[:, 1:2])
+    metrics = []
+    for replicas in (1, 2):
+        config = {"accumulate_steps": accumulate_steps}
+        model = line([mean_of_squares, "mse"], outputs=2)
+        estimator = estimator_of(model, tmp_path / str(replicas), mirrored(replicas), **config)
+        estimator.train(batches(data, 16 // replicas))
+        metrics.append(estimator.evaluate(batches(data, 16 // replicas)))
+    assert metrics[0].pop("global_step") == metrics[1].pop("global_step")
+    assert metrics[0] == pytest.approx(metrics[1], rel=1e-5)
+    assert metrics[1]["loss"] == pytest.approx(metrics[1]["y0_mse"] + metrics[1]["y1_mse"], rel=1e-5)
 
 
 def weighted_model():
