@@ -48,6 +48,7 @@ def _together(run, resumes):
     together = {
         "data": _data(settings, data, run.missing),
         kind: _classes(data),
+        "lacking": _lacking(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
@@ -96,6 +97,16 @@ def _classes(data):
         return listed(data.class_names)
     sides = [counts[side] for side in ("train", "validation", "eval") if side in counts]
     return listed([f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in data.class_names])
+
+
+def _lacking(data):
+    """Says which classes have no images on a side, as chance may leave those with few images; None if there are none."""
+    uses = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
+    lacking = {}
+    for side, counts in ((data and data.class_counts()) or {}).items():
+        if names := [name for name, number in counts.items() if not number]:
+            lacking[side] = f"no images {uses[side]} of {listed(names)}"
+    return "; ".join(lacking.values()) or None
 
 
 def _validation(settings, training, data):

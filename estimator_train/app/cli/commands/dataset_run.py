@@ -20,9 +20,16 @@ from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
-from estimator_train.app.cli.stored_settings import check_same, load_settings, load_training, saying_data_may_have_moved
+from estimator_train.app.cli.stored_settings import (
+    check_same,
+    load_settings,
+    load_training,
+    read,
+    saying_data_may_have_moved,
+)
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
+from estimator_train.app.datasets.held_out import BY_NAME, BY_RANK
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.runs import StoredRun, run_file, trust
 from estimator_train.app.runs.monitor import Monitor
@@ -62,8 +69,9 @@ def resolve(flags: SimpleNamespace) -> Run:
 
 def _settings(flags, model_dir):
     """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
-    settings = Settings(**given_of(vars(flags), Settings), class_names=())
-    (data, missing), earlier = _opened(settings, flags), load_settings(model_dir)
+    earlier = load_settings(model_dir)
+    settings = Settings(**given_of(vars(flags), Settings), class_names=(), held_out_by=_rule(flags, earlier))
+    data, missing = _opened(settings, flags)
     if settings.validation is None and (flags.early_stopping or flags.keep_best):
         settings, data = _with_validation(settings, data, earlier)
     settings = settings.filled_by(data)
@@ -72,6 +80,15 @@ def _settings(flags, model_dir):
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
     return settings, data, missing
+
+
+def _rule(flags, earlier):
+    """Returns the rule that holds out examples: that of the run which is resumed or repeated, if it is one."""
+    if earlier is not None:
+        return earlier.held_out_by
+    if flags.config:
+        return read(flags.config)["settings"].get("held_out_by", BY_RANK)
+    return BY_NAME
 
 
 def _training(flags, settings, data):
