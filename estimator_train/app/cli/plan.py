@@ -100,7 +100,7 @@ def _classes(data):
 
 
 def _lacking(data):
-    """Says which classes have no images on a side, as chance may leave those with few images; None if there are none."""
+    """Says which classes have no images on a side, which may happen to those with few; None if all have some."""
     uses = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
     lacking = {}
     for side, counts in ((data and data.class_counts()) or {}).items():

@@ -34,8 +34,9 @@ class LoadedImages(Part):
 
     @property
     def count(self) -> int:
-        whole = super().count
-        return min(whole, self.limit[0]) if self.limit else whole
+        if self.limit is None:
+            return super().count
+        return min(super().count, self.limit[0])
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         images = self.load()
@@ -46,24 +47,21 @@ class LoadedImages(Part):
     def limited(self, limit: int, seed: int) -> Part:
         if limit < len(CLASS_NAMES):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(CLASS_NAMES)} classes")
-        return dataclasses.replace(self, limit=(limit, seed))
+        return dataclasses.replace(self, limit=(min(limit, self.count), seed))
 
     def split(self, share: float, purpose: str = VALIDATION) -> tuple[Part, Part]:
         """Holds out the same images whatever the limit: their ranks do not change, as there are always all of them."""
-        if holds_out_by_rank() and self.limit:
-            return LoadedImages(number=self.count, load=self._loaded_and_limited).split(share)
+        if self.limit and holds_out_by_rank():  # they were limited first
+            limit = self.limit
+            return LoadedImages(number=self.count, load=lambda: self.load().limited(*limit)).split(share)
         whole = super().count
         if whole < 2 * len(CLASS_NAMES):
             raise ValueError(f"{whole} images are too few to hold out {share:g} of them")
         held_out = max(round(share * whole), len(CLASS_NAMES))
-        kept, held = (
-            dataclasses.replace(self, number=number, load=lambda index=index: self.load().split_by_rank(share)[index])
-            for index, number in enumerate([whole - held_out, held_out])
+        return (
+            dataclasses.replace(self, number=whole - held_out, load=lambda: self.load().split_by_rank(share)[0]),
+            dataclasses.replace(self, number=held_out, load=lambda: self.load().split_by_rank(share)[1]),
         )
-        return kept, held
-
-    def _loaded_and_limited(self):
-        return self.load().limited(*self.limit)
 
 
 def open_dataset(data_dir: StrPath | None = None) -> Dataset:

@@ -122,8 +122,9 @@ def open_splits(name: str, splits: Any) -> Dataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
     It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a fifth of
-    `train`, which the names of its files hold out, or hashes of its images without names; see `held_out`. If both have labels, `validation` is for validation. Raises ValueError if there is no split
-    `train`, or its examples do not have exactly one image and one class each.
+    `train`, held out by the names of its files, or by hashes of images without names; see `held_out`. If both have
+    labels, `validation` is for validation. Raises ValueError if there is no split `train`, or its examples do not have
+    exactly one image and one class each.
     """
     package = _package(name)
     if isinstance(splits, package.Dataset):
@@ -137,14 +138,14 @@ def open_splits(name: str, splits: Any) -> Dataset:
         splits = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
         held_out = ["test"]
     class_names = tuple(columns[label].names)
-    parts = {}
+    parts: dict[str, Any] = {}
     for side in ("train", *held_out):
         rows = splits[side].cast_column(image, package.Image(decode=False))
         parts[side] = HfSplit(class_names=class_names, rows=rows, image=image, labels=np.array(splits[side][label]))
-    if not held_out:
-        parts = dict(zip(("train", "test"), parts["train"].split(1 / 5, EVALUATION), strict=True))
     with Image.open(io.BytesIO(_encoded(parts["train"].rows, image, np.array([0]))[0])) as first:
         width, height = first.size
+    if not held_out:
+        parts["train"], parts["test"] = parts["train"].split(1 / 5, EVALUATION)
     return Dataset(name=name, class_names=class_names, **default_settings(height, width), **sides(parts))
 
 

@@ -88,10 +88,10 @@ class Part:
         return self.take(sorted(stratified(self._rows_by_group(), limit, seed)))
 
     def split(self, share: float, purpose: str = VALIDATION) -> tuple[Part, Part]:
-        """Returns the part without a `share` of its examples, and a part of these, for `held_out.EVALUATION` or another.
+        """Returns the part without a `share` of its examples, and a part of these.
 
-        The names of the examples decide; see `held_out.is_held_out`. Raises ValueError if none are held out or a class
-        would have no examples left, and UnknownLabelsError as `groups`.
+        The names of the examples decide for each purpose; see `held_out.is_held_out`. Raises ValueError if none are
+        held out or a class would have no examples left, and UnknownLabelsError as `groups`.
         """
         if holds_out_by_rank():
             return self.split_by_rank(share)
@@ -126,14 +126,14 @@ def _taken(values, rows):
 
 
 def check_sides(whole: Part, kept: Part, held: Part, purpose: str, by: str = "name") -> None:
-    """Raises ValueError if no example is held out, or all of a group are; what they are held out by is for the error."""
+    """Raises ValueError if no example is held out, or all of a group are; `by` says what holds them out."""
     remedy = "add some, or divide them yourself"
     if not held.count:
         raise ValueError(f"none of the {whole.count} examples is held out for {purpose} by its {by}; {remedy}")
     if lost := set(whole.groups()) - set(kept.groups()):
         whose = "all examples"
-        if None not in lost:
-            whose = f"all examples of class {', '.join(whole.class_names[group] for group in sorted(lost))}"
+        if names := [name for index, name in enumerate(whole.class_names) if index in lost]:
+            whose += f" of class {', '.join(names)}"
         raise ValueError(f"{whose} are held out for {purpose} by their {by}; {remedy}")
 
 

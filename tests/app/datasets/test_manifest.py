@@ -213,7 +213,7 @@ def test_of_many_bad_rows_ten_are_named(manifest):
             "no training rows for 2.5; for labels that are numbers, choose the task regression$",
         ),
         ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, x\|y, which need the task"),
-        ([("path", "label"), *((f"{i}", "x") for i in range(20))], "classification", "has 1 classes or labels .*at least 2"),
+        ([("path", "label"), *((f"{i}", "x") for i in range(20))], "classification", "has 1 classes .*at least 2"),
         ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 training rows and 0 evaluation rows"),
         (
             [("path", "label", "split"), ("a", "x", "train"), ("b", "y", "test")],

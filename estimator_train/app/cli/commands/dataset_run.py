@@ -13,7 +13,7 @@ from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import directories
+from estimator_train.app.cli import changed_images, directories
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
@@ -156,6 +156,17 @@ def check(run: Run) -> None:
             _check_monitor(run, Monitor.of(training.monitor))
     if run.task.is_chief:
         directories.warn_of_lost_checkpoints(run.model_dir)
+        _say_what_images_are(run, earlier)
+
+
+def _say_what_images_are(run, earlier):
+    """Says which images have changed since the run was trained, and which sides share some."""
+    if run.data is None or run.finds_rate:
+        return
+    if earlier is not None and run_file.newest_step(run.model_dir):
+        with one_line_errors():
+            changed_images.say_changes(StoredRun(run.model_dir), run.settings, run.data)
+    changed_images.say_shared(run.data)
 
 
 def _check_monitor(run, monitor):
