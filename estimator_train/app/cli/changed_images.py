@@ -10,7 +10,7 @@ from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.datasets.held_out import BY_RANK
 from estimator_train.app.datasets.same_files import same_files
-from estimator_train.app.runs import StoredRun, predictions_file, sides_file
+from estimator_train.app.runs import StoredRun, sides_file
 
 _USES = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
 
@@ -30,10 +30,10 @@ def _by_names(before, now):
         return []
     numbers = {"new": found.new, "gone": found.gone, "on another side": found.moved}
     facts = [", ".join(f"{_are(number)} {what}" for what, number in numbers.items() if number)]
-    if found.may_be_renamed:
-        facts.append("a renamed image is both gone and new, so it may be evaluated though it was trained on")
     for side, number in found.trained_on.items():
         facts.append(f"{number} of the {len(now[side])} {_USES[side]} had been trained on, so the numbers are too good")
+    if found.renamed:
+        facts.append(f"{found.renamed} to choose or evaluate on may be images under new names that had been trained on")
     return list(filter(None, facts))
 
 
@@ -49,6 +49,8 @@ def _by_numbers(run, settings, data):
         if now.get(side, 0) != before[side]
     ]
     if settings.held_out_by == BY_RANK:
+        from estimator_train.app.runs import predictions_file  # NumPy comes with it
+
         judged = run.predictions or {}
         others = set(predictions_file.image_names(data)) - judged.keys()
         if judged and others:

@@ -125,7 +125,7 @@ def _validation(settings, training, data):
     use = "not used without --evaluate-every"
     if training.evaluate_every:
         use = "for the evaluations during training"
-    return f"{data.validation_examples} images, {source}, {use}"
+    return f"{_counted(data.validation_examples, 'image')}, {source}, {use}"
 
 
 def judging(run: Run) -> str | None:

@@ -14,7 +14,10 @@ _TAIL = 4096  # bytes
 def same_files(paths: Sequence[str], others: Sequence[str]) -> int:
     """Returns how many of the `paths` hold the bytes of one of the `others`; remote files are not read.
 
-        >>> same_files(["scans/train/CNV/CNV-1-1.jpeg"], ["scans/train/CNV/CNV-1-1.jpeg"])
+        >>> for name, text in {"1.png": "a", "2.png": "b", "copy of 1.png": "a"}.items():
+        ...     with open(name, "w") as file:
+        ...         written = file.write(text)
+        >>> same_files(["1.png", "2.png"], ["copy of 1.png"])
         1
 
     Of large sides, only files of the same name are compared: 84,000 files would have to be asked for their sizes.
@@ -33,12 +36,12 @@ def same_files(paths: Sequence[str], others: Sequence[str]) -> int:
 
 
 def _size(path):
-    """Returns a file's size, or None if it is none: training says what it cannot read."""
+    """Returns a file's size, or None if it is none or empty: training says what it cannot read."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+    return (stat.S_ISREG(status.st_mode) and status.st_size) or None
 
 
 def _tail(path):
