@@ -45,6 +45,7 @@ def _together(run, resumes):
     together = {
         "data": _data(settings, data, run.missing),
         kind: _classes(data),
+        "lacking": _lacking(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
@@ -95,6 +96,16 @@ def _classes(data):
     return listed([f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in data.class_names])
 
 
+def _lacking(data):
+    """Says which classes have no images on a side, which may happen to those with few; None if all have some."""
+    uses = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
+    lacking = {}
+    for side, counts in ((data and data.class_counts()) or {}).items():
+        if names := [name for name, number in counts.items() if not number]:
+            lacking[side] = f"no images {uses[side]} of {listed(names)}"
+    return "; ".join(lacking.values()) or None
+
+
 def _validation(settings, training, data):
     """Says which images choose a checkpoint; None if there are none but the evaluation images, or no choice."""
     if data is None:
@@ -111,7 +122,7 @@ def _validation(settings, training, data):
     use = "not used without --evaluate-every"
     if training.evaluate_every:
         use = "for the evaluations during training"
-    return f"{data.validation_examples} images, {source}, {use}"
+    return f"{_counted(data.validation_examples, 'image')}, {source}, {use}"
 
 
 def judging(run: Run) -> str | None:

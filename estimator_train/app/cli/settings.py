@@ -17,6 +17,7 @@ from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
 from estimator_train.app.cli.directories import MODEL_DIR_VARIABLES
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.table import rules_of, setting, settings_in
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 from estimator_train.app.datasets.images import subdirectories
 from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
@@ -157,6 +158,7 @@ class Settings:
 
     class_names: tuple[str, ...]
     label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
+    held_out_by: str = BY_RANK  # the rule of `datasets.held_out`; run.json of before does not name it
 
     @property
     def decoding(self):
@@ -205,7 +207,7 @@ class Settings:
             options["task"] = self.task
         if not draw and self.dataset == datasets.NAMES[0]:
             options["draw"] = False
-        with one_line_errors():
+        with one_line_errors(), holding_out_by(self.held_out_by):
             if self.dataset == datasets.NAMES[0] and self.data_dir:
                 _check_drawn(self.data_dir)
             data = datasets.open_dataset(
@@ -218,9 +220,10 @@ class Settings:
 
     def holding_out(self, data):
         """Returns the dataset with its share `validation` held out for validation, with `split` by patient."""
-        if self.split and self.validation:
-            return with_patients_for_validation(data, self.validation)
-        return data.with_validation(self.validation)
+        with holding_out_by(self.held_out_by):
+            if self.split and self.validation:
+                return with_patients_for_validation(data, self.validation)
+            return data.with_validation(self.validation)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

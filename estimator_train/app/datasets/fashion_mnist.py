@@ -8,6 +8,7 @@ from typing import Any
 
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.held_out import VALIDATION, holds_out_by_rank
 from estimator_train.app.datasets.npz import ImageArrays
 from estimator_train.app.datasets.part import InputFn, Part
 
@@ -29,22 +30,37 @@ class LoadedImages(Part):
     """Images that are read, or downloaded, when an input_fn is created, because Keras imports TensorFlow."""
 
     load: Callable[[], Part]
+    limit: tuple[int, int] | None = None  # of the images loaded, and its seed
+
+    @property
+    def count(self) -> int:
+        if self.limit is None:
+            return super().count
+        return min(super().count, self.limit[0])
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
-        return self.load().input_fn(image_size, **options)
+        images = self.load()
+        if self.limit:
+            images = images.limited(*self.limit)
+        return images.input_fn(image_size, **options)
 
     def limited(self, limit: int, seed: int) -> Part:
         if limit < len(CLASS_NAMES):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(CLASS_NAMES)} classes")
-        return LoadedImages(number=min(limit, self.count), load=lambda: self.load().limited(limit, seed))
+        return dataclasses.replace(self, limit=(min(limit, self.count), seed))
 
-    def split(self, share: float) -> tuple[Part, Part]:
-        if self.count < 2 * len(CLASS_NAMES):
-            raise ValueError(f"{self.count} images are too few to hold out {share:g} of them")
-        held_out = max(round(share * self.count), len(CLASS_NAMES))
+    def split(self, share: float, purpose: str = VALIDATION) -> tuple[Part, Part]:
+        """Holds out the same images whatever the limit: their ranks do not change, as there are always all of them."""
+        if self.limit and holds_out_by_rank():  # they were limited first
+            limit = self.limit
+            return LoadedImages(number=self.count, load=lambda: self.load().limited(*limit)).split(share)
+        whole = super().count
+        if whole < 2 * len(CLASS_NAMES):
+            raise ValueError(f"{whole} images are too few to hold out {share:g} of them")
+        held_out = max(round(share * whole), len(CLASS_NAMES))
         return (
-            LoadedImages(number=self.count - held_out, load=lambda: self.load().split(share)[0]),
-            LoadedImages(number=held_out, load=lambda: self.load().split(share)[1]),
+            dataclasses.replace(self, number=whole - held_out, load=lambda: self.load().split_by_rank(share)[0]),
+            dataclasses.replace(self, number=held_out, load=lambda: self.load().split_by_rank(share)[1]),
         )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import importlib.util
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from PIL import Image
 
 from estimator_train._engine.host.paths import StrPath, local
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
+from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank
 from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "a folder that Hugging Face datasets saved or can load")
@@ -67,6 +69,15 @@ class HfSplit(Part):
     def take(self, rows: Sequence[int]) -> HfSplit:
         return dataclasses.replace(self, rows=self.rows.select(rows), labels=self.labels[rows])
 
+    def own_names(self) -> Iterator[str]:
+        """Yields the class directory and the file of each image that has a path, and else a hash of its bytes."""
+        for batch in self.rows.select_columns(self.image).iter(1000):
+            for cell in batch[self.image]:
+                if cell["path"]:
+                    yield "/".join(Path(cell["path"]).parts[-2:])
+                else:
+                    yield hashlib.sha256(cell["bytes"]).hexdigest()
+
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         import tensorflow as tf
 
@@ -110,9 +121,10 @@ def open_dataset(data_dir: StrPath) -> Dataset:
 def open_splits(name: str, splits: Any) -> Dataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
-    It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a stratified
-    fifth of `train`. If both have labels, `validation` is for validation. Raises ValueError if there is no split
-    `train`, or its examples do not have exactly one image and one class each.
+    It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a fifth of
+    `train`, held out by the names of its files, or by hashes of images without names; see `held_out`. If both have
+    labels, `validation` is for validation. Raises ValueError if there is no split `train`, or its examples do not have
+    exactly one image and one class each.
     """
     package = _package(name)
     if isinstance(splits, package.Dataset):
@@ -122,16 +134,18 @@ def open_splits(name: str, splits: Any) -> Dataset:
     columns = splits["train"].features
     image, label = _image_and_label(name, columns)
     held_out = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0][:2]
-    if not held_out:
+    if not held_out and holds_out_by_rank():
         splits = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
         held_out = ["test"]
     class_names = tuple(columns[label].names)
-    parts = {}
+    parts: dict[str, Any] = {}
     for side in ("train", *held_out):
         rows = splits[side].cast_column(image, package.Image(decode=False))
         parts[side] = HfSplit(class_names=class_names, rows=rows, image=image, labels=np.array(splits[side][label]))
     with Image.open(io.BytesIO(_encoded(parts["train"].rows, image, np.array([0]))[0])) as first:
         width, height = first.size
+    if not held_out:
+        parts["train"], parts["test"] = parts["train"].split(1 / 5, EVALUATION)
     return Dataset(name=name, class_names=class_names, **default_settings(height, width), **sides(parts))
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
+from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank
 from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "a folder of class folders")
@@ -26,10 +27,13 @@ class ImageFiles(Part):
     PER_EXAMPLE: ClassVar[tuple[str, ...]] = ("paths", "keys", "labels")
 
     paths: list[str]
-    keys: list[str]  # names of the files that do not depend on where the data is
+    keys: list[str]  # names of the files, with the directories below that of their class
 
     def names(self) -> Sequence[str]:
         return self.keys
+
+    def own_names(self) -> list[str]:
+        return [f"{self.class_names[label]}/{key}" for key, label in zip(self.keys, self.labels, strict=True)]
 
     def input_fn(self, image_size: tuple[int, int], **options: Any) -> InputFn:
         """Returns an input_fn over the images; `options` are those of `input_fns.labelled_images`."""
@@ -68,9 +72,9 @@ def open_directory(
 
     `directory` holds either the class directories, or `train` and one or two of `test`, `val`, `valid` and
     `validation`, each with class directories. The first of them evaluates, and the second is for validation. Without
-    evaluation images, a fifth of each class is held out, chosen by hashes of the file names. `left_out` names the
-    directories next to `train` that are not used. The images of a class are in its directory and in all directories
-    below it; links to directories are followed.
+    evaluation images, the names of the files hold out a fifth; see `held_out`. `left_out` names the directories next to
+    `train` that are not used. The images of a class are in its directory and in all directories below it; links to
+    directories are followed.
 
     `class_names` are the required classes in the order of their indices; None uses those found, sorted. `defaults` are
     `default_model`, `image_size` and perhaps `default_epochs` of the dataset. Raises ValueError for another layout; see
@@ -86,7 +90,7 @@ def open_directory(
         for test in tests:
             parts[test.name] = image_files(names, test, _side(test, train, files, class_names, others))
     else:
-        parts = {part: image_files(names, train, paths) for part, paths in _split(train, files).items()}
+        parts = dict(zip(("train", "test"), _without_tests(image_files(names, train, files)), strict=True))
     return Dataset(name=name, class_names=names, **defaults, **sides(parts), left_out=left_out, other_files=others)
 
 
@@ -234,14 +238,22 @@ def _image_files(directory, others, above=()):
     return sorted(paths)
 
 
-def _split(directory, files):
-    """Returns {part: {class name: paths}}, with a fifth of each class in the second, whatever their order and place."""
-    train, evaluated = {}, {}
-    for class_name, paths in files.items():
-        if len(paths) == 1:
-            raise ValueError(f"class {class_name} has one image, {paths[0]}: at least two are needed")
-        above = len(str(directory / class_name)) + 1
-        by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path[above:])).digest())
-        number = max(1, round(len(paths) / 5))
-        train[class_name], evaluated[class_name] = by_hash[number:], by_hash[:number]
-    return {"train": train, "test": evaluated}
+def _without_tests(images):
+    """Returns the part of the images to train on, and that of the fifth which is held out to evaluate on."""
+    numbers = images.counts()
+    for path, label in zip(images.paths, images.labels, strict=True):
+        if numbers[images.class_names[label]] == 1:
+            raise ValueError(f"class {images.class_names[label]} has one image, {path}: at least two are needed")
+    if holds_out_by_rank():
+        return images.parted(_a_fifth_by_rank(images))
+    return images.split(1 / 5, EVALUATION)
+
+
+def _a_fifth_by_rank(images):
+    """Returns the indices of a fifth of each class, as they were held out before."""
+    rows = {}
+    for row, label in enumerate(images.labels):
+        rows.setdefault(label, []).append(row)
+    for each in rows.values():
+        each.sort(key=lambda row: hashlib.sha256(os.fsencode(images.keys[row])).digest())
+    return [row for each in rows.values() for row in each[: max(1, round(len(each) / 5))]]

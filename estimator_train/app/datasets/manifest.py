@@ -14,6 +14,7 @@ import numpy as np
 
 from estimator_train._engine.host.paths import StrPath, as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
+from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank, is_held_out
 from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
 from estimator_train.app.datasets.part import InputFn, Part, held_out
@@ -33,6 +34,7 @@ class Row(NamedTuple):
     split: str | None
     weight: float
     key: str  # the path as written and the line number, independent of where the files are
+    name: str  # of the image, the same in all of its rows wherever the files are, by which it is held out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,10 +45,14 @@ class ManifestImages(ImageFiles):
     shape (n, 1). `weights`, float32 of shape (n,), are the training part's; None counts all examples alike.
     """
 
-    PER_EXAMPLE = (*ImageFiles.PER_EXAMPLE, "weights")
+    PER_EXAMPLE = (*ImageFiles.PER_EXAMPLE, "image_names", "weights")
 
     labels: np.ndarray
+    image_names: list[str]
     weights: np.ndarray | None = None
+
+    def own_names(self) -> list[str]:
+        return self.image_names
 
     def groups(self) -> list[Hashable]:
         return [class_of(label) for label in self.labels.tolist()]
@@ -69,7 +75,7 @@ class ManifestImages(ImageFiles):
         variance = float(np.average((numbers - mean) ** 2, weights=self.weights))
         return mean, math.sqrt(variance) or 1.0  # a deviation of 0 would divide by 0
 
-    def split(self, share: float) -> tuple[Part, Part]:
+    def split_by_rank(self, share: float) -> tuple[Part, Part]:
         """Holds out images, which may be listed several times, with all of their rows."""
         groups, images = self.groups(), {}
         for rows in _by_image(self.paths).values():
@@ -97,8 +103,8 @@ def open_dataset(data_dir: StrPath, *, task: str = "classification") -> Dataset:
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
     test, val, valid or validation: the first that occurs evaluates, the next one is for validation) and `weight` (the
-    example's weight in the training loss); others are ignored. Without `split`, a fifth of the images of each class is
-    held out, with all of their rows, chosen by hashes of the paths. The `task` is the meaning of `label`:
+    example's weight in the training loss); others are ignored. Without `split`, the paths of the images hold out a
+    fifth, with all of their rows; see `held_out`. The `task` is the meaning of `label`:
     "classification" for a class name; "multilabel" for any number of labels separated by |; "regression" for a number.
 
         data = open_dataset("labels.csv", task="multilabel")
@@ -161,6 +167,7 @@ def _part(rows, codec, class_names):
         class_names=class_names,
         paths=[row.path for row in rows],
         keys=[row.key for row in rows],
+        image_names=[row.name for row in rows],
         labels=codec.encode([row.label for row in rows], class_names),
     )
 
@@ -227,17 +234,24 @@ def _row(cells, columns, line, file, codec):
     weight = read_number(values.get("weight", "1"), "weight")
     if weight < 0:
         raise ValueError(f"has the weight {values['weight']}, which is less than 0")
-    return Row(path, codec.read(values["label"]), split, weight, f"{values['path']}:{line}")
+    name = _image_name(values["path"], file)
+    return Row(path, codec.read(values["label"]), split, weight, f"{values['path']}:{line}", name)
+
+
+def _image_name(path, file):
+    """Returns an image's path relative to the CSV file, unless it is an absolute one that leads elsewhere."""
+    directory = os.path.dirname(file)
+    if not is_remote(path):
+        path, directory = os.path.normpath(path), os.path.abspath(directory)
+    return path.removeprefix(f"{directory}/")
 
 
 def _by_part(file, rows, codec):
     """Returns {split: rows} of the parts: to train on, to evaluate on and perhaps to validate with."""
     if rows and rows[0].split is None:
-        groups = {}
-        for numbers in _by_image([row.path for row in rows]).values():
-            image = [rows[number] for number in numbers]
-            groups.setdefault(class_of(image[0].label), []).append(image)
-        chosen = {row for images in groups.values() for image in _a_fifth(images, codec) for row in image}
+        chosen = {row for row in rows if is_held_out(row.name, 1 / 5, EVALUATION)}
+        if holds_out_by_rank():
+            chosen = _a_fifth_by_rank(rows, codec)
         parts = {"train": [row for row in rows if row not in chosen], "test": [row for row in rows if row in chosen]}
     else:
         splits = {row.split for row in rows}
@@ -262,16 +276,22 @@ def _by_image(paths):
     return numbers
 
 
-def _a_fifth(images, codec):
-    """Returns a fifth of the images, lists of rows, chosen by hashes of their paths, except the last one of a label."""
-    names = {image[0].key: {name for row in image for name in codec.names(row.label)} for image in images}
-    left = collections.Counter(name for each in names.values() for name in each)
-    chosen = []
-    for image in sorted(images, key=_hash_of_path):
-        own = names[image[0].key]
-        if len(chosen) < max(1, round(len(images) / 5)) and all(left[name] > 1 for name in own):
-            left.subtract(own)
-            chosen.append(image)
+def _a_fifth_by_rank(rows, codec):
+    """Returns the rows that were held out before: those of a fifth of the images, except the last one of a label."""
+    groups = {}
+    for numbers in _by_image([row.path for row in rows]).values():
+        image = [rows[number] for number in numbers]
+        groups.setdefault(class_of(image[0].label), []).append(image)
+    chosen = set()
+    for images in groups.values():
+        names = {image[0].key: {name for row in image for name in codec.names(row.label)} for image in images}
+        left, held = collections.Counter(name for each in names.values() for name in each), 0
+        for image in sorted(images, key=_hash_of_path):
+            own = names[image[0].key]
+            if held < max(1, round(len(images) / 5)) and all(left[name] > 1 for name in own):
+                left.subtract(own)
+                held += 1
+                chosen.update(image)
     return chosen
 
 
@@ -281,10 +301,14 @@ def _hash_of_path(image):
 
 
 def _class_names(file, train, rows, codec):
-    """Returns the sorted names of the classes or labels; each must have a training image."""
+    """Returns the sorted names of the classes or labels; each class must have a training image."""
     trained, names = ({name for row in side for name in codec.names(row.label)} for side in (train, rows))
-    if lacking := sorted(names - trained):
+    is_divided = rows[0].split is not None
+    # Of many labels, some may have a single image, and its name may hold it out: the plan says so.
+    if (lacking := sorted(names - trained)) and (is_divided or codec is CODECS["classification"]):
         fault = f"{file} has no training rows for {_first_of(lacking, ', ', ' and')}"
+        if not is_divided:
+            fault += ", as the names of its images hold them out: add rows, or give each a split"
         if all(map(is_number, names)):
             fault += "; for labels that are numbers, choose the task regression"
         raise ValueError(fault)

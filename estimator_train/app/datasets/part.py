@@ -9,6 +9,8 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from estimator_train.app.datasets.held_out import VALIDATION, holds_out_by_rank, is_held_out
+
 if TYPE_CHECKING:
     import tensorflow as tf
     from typing_extensions import Self  # of mypy; typing has it from Python 3.11 on
@@ -54,8 +56,12 @@ class Part:
         return dataclasses.replace(self, **{name: _taken(getattr(self, name), rows) for name in self.PER_EXAMPLE})
 
     def names(self) -> Iterable[Hashable]:
-        """Returns the names of the examples, which decide what `limited` and `split` choose, wherever the files are."""
+        """Returns different names of the examples, which decide what `limited` chooses, wherever the files are."""
         return range(self.count)
+
+    def own_names(self) -> Iterable[Hashable]:
+        """Returns the name of each example by which it is held out; it does not depend on which others there are."""
+        return self.names()
 
     def groups(self) -> list[Hashable]:
         """Returns the group of each example, such as its class; groups keep their proportions.
@@ -81,11 +87,22 @@ class Part:
         """Returns the part with at most `limit` examples; see `stratified` and, for the errors, `groups`."""
         return self.take(sorted(stratified(self._rows_by_group(), limit, seed)))
 
-    def split(self, share: float) -> tuple[Part, Part]:
-        """Returns the part without a `share` of the examples of each group, at least one, and a part of these.
+    def split(self, share: float, purpose: str = VALIDATION) -> tuple[Part, Part]:
+        """Returns the part without a `share` of its examples, and a part of these.
 
-        Raises ValueError if a group would have no examples left, and UnknownLabelsError as `groups`.
+        The names of the examples decide for each purpose; see `held_out.is_held_out`. Raises ValueError if none are
+        held out or a class would have no examples left, and UnknownLabelsError as `groups`.
         """
+        if holds_out_by_rank():
+            return self.split_by_rank(share)
+        self.groups()
+        names = enumerate(self.own_names())
+        kept, held = self.parted(row for row, name in names if is_held_out(name, share, purpose))
+        check_sides(self, kept, held, purpose)
+        return kept, held
+
+    def split_by_rank(self, share: float) -> tuple[Part, Part]:
+        """Returns what `split` returned before: at least one example of each group is held out."""
         return self.parted(held_out(self._rows_by_group(), share, self.class_names))
 
     def parted(self, rows: Iterable[int]) -> tuple[Self, Self]:
@@ -106,6 +123,18 @@ def _taken(values, rows):
     if isinstance(values, list):
         return [values[row] for row in rows]
     return values[rows]
+
+
+def check_sides(whole: Part, kept: Part, held: Part, purpose: str, by: str = "name") -> None:
+    """Raises ValueError if no example is held out, or all of a group are; `by` says what holds them out."""
+    remedy = "add some, or divide them yourself"
+    if not held.count:
+        raise ValueError(f"none of the {whole.count} examples is held out for {purpose} by its {by}; {remedy}")
+    if lost := set(whole.groups()) - set(kept.groups()):
+        whose = "all examples"
+        if names := [name for index, name in enumerate(whole.class_names) if index in lost]:
+            whose += f" of class {', '.join(names)}"
+        raise ValueError(f"{whose} are held out for {purpose} by their {by}; {remedy}")
 
 
 def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_names: Sequence[str]) -> list[Any]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 
 from estimator_train.app.datasets.dataset import Dataset
+from estimator_train.app.datasets.held_out import EVALUATION, VALIDATION, holds_out_by_rank, is_held_out
+from estimator_train.app.datasets.part import check_sides
 
 
 def patient_of(path: str) -> str:
@@ -32,37 +34,42 @@ def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str
 
 
 def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
-    """Holds out patients with about a `share` of each class for validation; raises ValueError if one has too few.
+    """Holds out a `share` of the patients for validation; raises ValueError if none are, or all of a class.
 
     >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
     >>> with_patients_for_validation(data, 0.1).validation_examples
-    64
+    68
     """
-    chosen = _held_out(data, share)
-    rows = [row for row, path in enumerate(data.train.paths) if patient_of(path) in chosen]
-    split = data.holding_out(rows)
-    by_side = split.class_counts() or {}
-    for class_name in data.class_names:
-        if not all(counts[class_name] for counts in by_side.values()):
-            raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
-    return split
+    return _with_patients_held_out(data, share, VALIDATION)
 
 
 def split_by_patient(data: Dataset) -> Dataset:
-    """Returns a dataset that holds out some patients of the training images of `data` for evaluation.
+    """Returns a dataset that holds out a fifth of the patients in the training images of `data` for evaluation.
 
-    They have about a fifth of the images of each class; see `with_patients_for_validation`. They are chosen by hashes,
-    so every call makes the same split.
+    The number of a patient decides, whoever else is there, so every call makes the same split; see `held_out`. Raises
+    ValueError as `with_patients_for_validation`.
 
         >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
         >>> data.train_examples, data.eval_examples
-        (640, 160)
+        (632, 168)
     """
-    return with_patients_for_validation(data, 1 / 5).to_choose_on()
+    return _with_patients_held_out(data, 1 / 5, EVALUATION).to_choose_on()
 
 
-def _held_out(data, share):
-    """Returns the patients that have about a `share` of the training images of each class."""
+def _with_patients_held_out(data, share, purpose):
+    """Returns the dataset with the images of some patients as validation examples."""
+    patients = [patient_of(path) for path in data.train.paths]
+    if holds_out_by_rank():
+        chosen = _held_out_by_rank(data, share)
+    else:
+        chosen = {patient for patient in patients if is_held_out(patient, share, purpose)}
+    split = data.holding_out(row for row, patient in enumerate(patients) if patient in chosen)
+    check_sides(data.train, split.train, split.validation, purpose, by="patient")
+    return split
+
+
+def _held_out_by_rank(data, share):
+    """Returns the patients who were held out before: they have about a `share` of the training images of each class."""
     chosen: set[str] = set()
     by_class: dict[int, list[str]] = {index: [] for index in range(len(data.class_names))}
     for path, label in zip(data.train.paths, data.train.labels, strict=True):

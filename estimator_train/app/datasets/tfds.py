@@ -9,6 +9,7 @@ from typing import Any
 
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
+from estimator_train.app.datasets.held_out import VALIDATION
 from estimator_train.app.datasets.part import InputFn, Part
 
 ABOUT = About("classification", "any", "TensorFlow Datasets")
@@ -78,8 +79,8 @@ class TfdsSplit(Part):
     def count(self) -> int:
         return self.builder.info.splits[self.name].num_examples
 
-    def split(self, share: float) -> tuple[Part, Part]:
-        """Holds out the last examples, in the order of the files, which is random but not stratified."""
+    def split(self, share: float, purpose: str = VALIDATION) -> tuple[Part, Part]:
+        """Holds out the last examples, in the order of the files: random, not stratified, and fixed in each version."""
         kept = self.count - max(1, round(share * self.count))
         whole, _, _ = self.name.partition("[")
         names = f"{whole}[:{kept}]", f"{whole}[{kept}:{self.count}]"

@@ -10,6 +10,7 @@ _FILES = (
     "timing.json",
     "evaluations.jsonl",
     "predictions.csv",
+    "sides.csv",
     "thresholds.json",
     "metrics.csv",
     "loggers.json",

@@ -15,6 +15,7 @@ from estimator_train import distribution, input_fns, model_to_estimator
 from estimator_train.app import models
 from estimator_train.app.cli import main
 from estimator_train.app.cli.settings import Settings
+from estimator_train.app.datasets.held_out import BY_NAME
 from estimator_train.app.models import small_cnn
 from estimator_train.app.runs import run_file
 
@@ -93,6 +94,7 @@ def settings(scans):
     return Settings(
         dataset="images", data_dir=str(scans), input_fn=None, eval_input_fn=None, model="small_cnn", weights=None,
         image_size=(24, 32), class_names=("bright", "dark"), batch_size=4, seed=1,
+        held_out_by=BY_NAME,
     )  # fmt: skip
 
 

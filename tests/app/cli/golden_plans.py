@@ -24,6 +24,7 @@ from tests.helpers.pretended_checkpoints import pretend
 SCANS = "--dataset images --data-dir scans"
 OWN = "--input-fn own.py:train --eval-input-fn own.py:evaluate --model own.py:build"
 PHASES = "--phases 'freeze=all epochs=2 lr=1e-3; freeze=none epochs=1 lr=1e-5'"
+_ENDINGS = 7 * ["jpeg"] + ["png"]  # with these names, a quarter of each class is held out
 LINES = (
     "",
     SCANS,
@@ -122,11 +123,11 @@ def _showing_settings(show):
 
 
 def _write_files(folder):
-    names = [f"scans/{label}/{index}.png" for label in ("bright", "dark") for index in range(8)]
+    names = [f"scans/{label}/{index}.{kind}" for label in ("bright", "dark") for index, kind in enumerate(_ENDINGS)]
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    (folder / "numbers.csv").write_text("\n".join(["path,label", *(f"{name},{name[-5]}" for name in names)]))
+    (folder / "numbers.csv").write_text("\n".join(["path,label", *(f"{name},{Path(name).stem}" for name in names)]))
     (folder / "labels.csv").write_text("\n".join(["path,label", *(f"{name},a|b" for name in names)]))
     (folder / "own.py").write_text("train = evaluate = build = callbacks = print\n")
     for name, (settings, training) in _RUNS.items():

@@ -246,12 +246,12 @@ def test_a_share_is_held_out_where_there_are_two_sides(command, three_sides, tmp
     folder, run = tmp_path / "sides", tmp_path / "run"
     shutil.copytree(three_sides, folder, ignore=shutil.ignore_patterns("val"))
     code, output, _ = command(*training_on(folder, run), "--early-stopping", "2", "--dry-run")
-    assert code == 0 and "3 images, a share of 0.1 of the training images, for the evaluations" in output
+    assert code == 0 and "1 image, a share of 0.1 of the training images, for the evaluations" in output
     assert "dark 7 + 1 + 4" in output and "the checkpoint of the best loss is kept" in output
     code, output, _ = command(*training_on(folder, run), "--keep-best", "--validation", "0", "--dry-run")
     assert code == 0 and "the evaluation images choose, so the final numbers are too good" in output
     code, output, _ = command(*training_on(folder, run), "--validation", "0.25", "--dry-run")
-    assert code == 0 and "6 images, a share of 0.25 of the training images, for the evaluations" in output
+    assert code == 0 and "7 images, a share of 0.25 of the training images, for the evaluations" in output
 
 
 def test_the_command_line_that_started_a_run_resumes_it(command, scans, monkeypatch, tmp_path):

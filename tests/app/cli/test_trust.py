@@ -203,7 +203,7 @@ def test_git_runs_no_program_that_a_repository_names(tmp_path, monkeypatch):
 
 
 def test_a_class_with_escape_sequences_does_not_reach_the_terminal(command, tmp_path, scans):
-    rows = [f"{path},{label}" for label in ("bright", "\x1b]0;evil\x07dark") for path in sorted(scans.glob("*/*"))[::8]]
+    rows = [f"{path},{label}" for label in ("bright", "\x1b]0;evil\x07dark") for path in sorted(scans.glob("*/*"))]
     (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows, *rows]))
     code, output, errors = command("--dataset", "manifest", "--data-dir", "labels.csv", "--dry-run")
     assert (code, "\x1b" in output + errors) == (2, False)

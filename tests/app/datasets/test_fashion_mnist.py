@@ -50,12 +50,26 @@ def test_fashion_mnist_can_be_limited(downloads):
 
 
 def test_fashion_mnist_holds_out_a_share(downloads):
-    data = datasets.open_dataset("fashion_mnist", limit=30).with_validation(0.5)
+    data = datasets.open_dataset("fashion_mnist", limit=15).with_validation(0.5)
     assert (data.train_examples, data.validation_examples, data.to_choose_on().eval_examples) == (15, 15, 15)
     ((_, labels),) = data.to_choose_on().eval_input_fn(image_size=(28, 28), batch_size=20)()
     assert labels.shape == (15, 10) and labels.numpy().sum(0).min() == 1
     with pytest.raises(ValueError, match="10 images are too few to hold out 0.1"):
-        datasets.open_dataset("fashion_mnist", limit=10).with_validation(0.1)
+        fashion_mnist.LoadedImages(number=10, load=images).split(0.1)
+
+
+def test_fashion_mnist_holds_out_the_same_images_under_any_limit(downloads, monkeypatch):
+    def pixels(data):
+        batches = data.eval_input_fn(image_size=(28, 28), batch_size=40)()
+        return {round(255 * float(image[0, 0, 0])) for each, _ in batches for image in each}
+
+    numbered = np.arange(40, dtype="uint8").reshape(-1, 1, 1) * np.ones((1, 28, 28), "uint8")
+    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", lambda: ((numbered, images(40)[1]), images(20)))
+    few, all_ = (
+        pixels(datasets.open_dataset("fashion_mnist", limit=limit).with_validation(0.5).to_choose_on())
+        for limit in (10, 60_000)
+    )
+    assert few < all_ and (len(few), len(all_)) == (10, 20)
 
 
 def test_fashion_mnist_offline_is_one_line(monkeypatch):

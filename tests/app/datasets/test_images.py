@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 from estimator_train.app.datasets.images import SUFFIXES, counted_endings
 
 
@@ -50,12 +51,16 @@ def test_a_validation_folder_beside_test_chooses(fill):
     assert data.limited(2).validation_examples == 2
 
     split = data.with_validation(0.3)  # instead of the folder
-    assert (split.train_examples, split.validation_examples, split.left_out) == (6, 2, ("val",))
+    assert split.validation_examples < 5 and split.left_out == ("val",)
     assert sorted(split.train.paths + split.validation.paths) == data.train.paths
-    assert split.class_counts()["validation"] == {"a": 1, "b": 1} and split.eval.paths == data.eval.paths
+    assert split.eval.paths == data.eval.paths
     assert data.with_validation(0).left_out == ("val",)
-    with pytest.raises(ValueError, match=r"class a has too few training examples, 4, to hold out 0\.9"):
-        data.with_validation(0.9)
+    with pytest.raises(ValueError, match=r"^all examples of class .* are held out for validation by their name"):
+        data.with_validation(0.99)
+    with holding_out_by(BY_RANK):
+        assert data.with_validation(0.3).class_counts()["validation"] == {"a": 1, "b": 1}
+        with pytest.raises(ValueError, match=r"class a has too few training examples, 4, to hold out 0\.9"):
+            data.with_validation(0.9)
 
 
 def test_a_validation_folder_must_have_the_classes_of_train(fill):
@@ -99,13 +104,13 @@ def test_images_below_a_class_directory_belong_to_its_class(fill):
     (folder / "b" / "right" / "b").symlink_to(folder / "b")  # a circle
     data = datasets.open_dataset("images", folder)
     assert data.class_names == ("a", "b") and data.other_files == {".heic": 1}
-    assert data.class_counts() == {"train": {"a": 16, "b": 8}, "eval": {"a": 4, "b": 2}}
+    sides = data.class_counts()
+    assert {name: sides["train"][name] + sides["eval"][name] for name in "ab"} == {"a": 20, "b": 10}
     labels = dict(zip(data.train.paths, data.train.labels, strict=True))
     assert {label for path, label in labels.items() if "/a/left/b/" in path} == {0}
-    assert data.limited(6).class_counts()["train"] == {"a": 4, "b": 2}
-    assert sum(data.with_validation(0.5).class_counts()["validation"].values()) == 12  # of the same names
+    assert sum(data.limited(6).class_counts()["train"].values()) == 6
     ((images, labels),) = data.train_input_fn(image_size=(4, 4), batch_size=99, num_epochs=1)()
-    assert images.shape[0] == 24 and labels.numpy().sum(axis=0).tolist() == [16, 8]
+    assert images.shape[0] == data.train_examples and labels.numpy().sum(axis=0).tolist() == [*sides["train"].values()]
     assert datasets.open_evaluation("images", folder, ("b", "a"), image_size=(4, 4)).class_counts()["eval"] == {
         "b": 10,
         "a": 20,
@@ -122,20 +127,45 @@ def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
 
 
 @pytest.mark.parametrize("below", ["", "train/"])
-def test_a_fifth_of_each_class_is_held_out_without_evaluation_images(fill, below):
-    data = datasets.open_dataset("images", fill({f"{below}a": 20, f"{below}b": 10, f"{below}c": 2}))
+def test_a_fifth_is_held_out_without_evaluation_images(fill, below):
+    folder = fill({f"{below}a": 200, f"{below}b": 50, f"{below}c": 2})
+    data = datasets.open_dataset("images", folder)
     classes = [path.split("/")[-2] for path in data.eval.paths]
-    assert [classes.count(name) for name in "abc"] == [4, 2, 1]
-    assert data.train_examples == 32 - 7
+    for name, number, deviations in (("a", 200, 3), ("b", 50, 3)):
+        assert abs(classes.count(name) - number / 5) < deviations * (number * 0.16) ** 0.5
+    assert data.train_examples + data.eval_examples == 252
     assert not set(data.train.paths) & set(data.eval.paths)
+    with holding_out_by(BY_RANK):
+        before = datasets.open_dataset("images", folder)
+    classes = [path.split("/")[-2] for path in before.eval.paths]
+    assert [classes.count(name) for name in "abc"] == [40, 10, 1]
 
 
-def test_the_split_depends_on_file_names_alone(fill, tmp_path):
+def test_the_side_of_an_image_depends_on_its_name_alone(fill, tmp_path):
     fill({"here/a": 20, "here/b": 20, "there/b": 20, "there/a": 20})
     here, there = (datasets.open_dataset("images", tmp_path / name) for name in ("here", "there"))
     assert names(here.eval.paths) == names(there.eval.paths)
     chosen = [int(name[2:5]) for name in names(here.eval.paths)[:4]]
     assert chosen not in ([0, 1, 2, 3], [16, 17, 18, 19])
+
+    for path in here.eval.paths[::2]:  # damaged ones are deleted, and others are added
+        os.remove(path)
+    fill({"here/a": 60})
+    after = datasets.open_dataset("images", tmp_path / "here")
+    assert not set(after.eval.paths) & set(here.train.paths) and not set(after.train.paths) & set(here.eval.paths)
+    for limit in (8, 30):
+        few = after.limited(limit)
+        assert set(few.eval.paths) <= set(after.eval.paths) and set(few.train.paths) <= set(after.train.paths)
+    validated = [set(each.with_validation(0.3).validation.paths) for each in (here, after)]
+    assert validated[0] == validated[1] & set(here.train.paths)
+
+
+def test_sides_of_a_run_of_before_are_ranks_among_the_images(fill):
+    with holding_out_by(BY_RANK):
+        data = datasets.open_dataset("images", fill({"a": 8, "b": 8}, ".jpeg"))
+    assert names(data.eval.paths) == ["a/004.jpeg", "a/005.jpeg", "b/004.jpeg", "b/005.jpeg"]
+    with pytest.raises(ValueError, match="there is no rule 'date' to hold out examples"), holding_out_by("date"):
+        pass
 
 
 def test_a_class_may_be_named_train(fill):

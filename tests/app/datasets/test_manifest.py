@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from estimator_train.app import datasets
 from estimator_train.app.cli.plan import _files
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 
 
 @pytest.fixture
@@ -59,16 +61,25 @@ def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
 
 def test_a_label_keeps_a_training_image(manifest):
     rows = manifest(("path", "label", "split"), ("a", "cat", "train"), ("b", "dog", "train"), ("c", "dog", "test"))
-    with pytest.raises(ValueError, match="label (cat|dog) has too few training images"):
+    with holding_out_by(BY_RANK), pytest.raises(ValueError, match="label (cat|dog) has too few training images"):
         open_manifest(rows, "multilabel").with_validation(0.5)
+
+
+def test_a_label_of_a_single_image_may_be_held_out_with_it(manifest):
+    rows = [(f"{index}.png", f"common|rare {index}") for index in range(30)]
+    counts = open_manifest(manifest(("path", "label"), *rows), "multilabel").class_counts()
+    assert len(counts["train"]) == 31 and 15 < [*counts["train"].values()].count(1) < 30
 
 
 def test_a_share_of_each_class_is_held_out_with_its_labels(manifest):
     rows = [(f"{index}.png", "ab"[index % 2], "train" if index < 16 else "test", 1 + index) for index in range(20)]
-    data = open_manifest(manifest(("path", "label", "split", "weight"), *rows)).with_validation(0.25)
-    assert data.class_counts() == {side: {"a": number, "b": number} for side, number in
-                                   {"train": 6, "eval": 2, "validation": 2}.items()}  # fmt: skip
-    assert len(data.train.weights) == 12
+    data = open_manifest(manifest(("path", "label", "split", "weight"), *rows))
+    with holding_out_by(BY_RANK):
+        before = data.with_validation(0.25)
+    assert before.class_counts() == {side: {"a": number, "b": number} for side, number in
+                                     {"train": 6, "eval": 2, "validation": 2}.items()}  # fmt: skip
+    data = data.with_validation(0.25)
+    assert len(data.train.weights) == data.train_examples == 16 - data.validation_examples
     for path, label in zip(data.validation.paths, data.validation.labels, strict=True):
         assert int(path.rpartition("/")[2].partition(".")[0]) % 2 == label
 
@@ -101,13 +112,32 @@ def test_numbers_have_mean_and_deviation_and_weights_of_training_rows(manifest):
     assert data.train.weights.tolist() == [2, 0]
 
 
-def test_without_a_split_a_fifth_of_each_class_is_held_out_but_one_is_left(manifest):
+def test_a_run_of_before_holds_out_a_fifth_of_each_class_but_one_image(manifest):
     rows = [(f"{index}.png", label) for index, label in enumerate(["a"] * 10 + ["b"] * 5 + ["rare"])]
-    data = open_manifest(manifest(("path", "label"), *rows))
+    with holding_out_by(BY_RANK):
+        data = open_manifest(manifest(("path", "label"), *rows))
+        again = open_manifest(manifest(("path", "label"), *reversed(rows)))
     assert data.class_counts()["eval"] == {"a": 2, "b": 1, "rare": 0}
     assert data.class_counts()["train"]["rare"] == 1
-    again = open_manifest(manifest(("path", "label"), *reversed(rows)))
     assert again.eval.paths == data.eval.paths
+
+
+def test_without_a_split_the_paths_of_images_hold_out_a_fifth(manifest, tmp_path):
+    rows = [(f"scans/{index}.png", "ab"[index % 2]) for index in range(100)]
+    data = open_manifest(manifest(("path", "label"), *rows))
+    assert abs(data.eval_examples - 20) < 12
+    changed = [*rows[40:], *((f"more/{index}.png", "ab"[index % 2]) for index in range(40))]
+    written = [(tmp_path / path, label) for path, label in changed]  # absolute: the same images
+    for again in (changed, written, [(f"./{path}", label) for path, label in changed[::-1]]):
+        after = open_manifest(manifest(("path", "label"), *again))
+        assert not set(map(os.path.normpath, after.eval.paths)) & set(data.train.paths)
+        assert not set(map(os.path.normpath, after.train.paths)) & set(data.eval.paths)
+
+
+def test_a_class_whose_images_are_all_held_out_is_named(manifest):
+    rows = [(f"{index}.png", f"{index // 2}") for index in range(60)]
+    with pytest.raises(ValueError, match="no training rows for .*, as the names of its images hold them out: add rows"):
+        open_manifest(manifest(("path", "label"), *rows))
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
@@ -117,7 +147,7 @@ def test_the_rows_of_an_image_stay_on_one_side(manifest, task):
     data = open_manifest(manifest(("path", "label"), *rows, *again, *rows[:8]), task)
     split = data.with_validation(0.25)
     sides = [{path.rpartition("/")[2] for path in paths} for paths in split.image_paths().values()]
-    assert [len(side) for side in sides] == [12, 4, 4] and len(set.union(*sides)) == 20
+    assert all(sides) and sum(map(len, sides)) == len(set.union(*sides)) == 20
     assert sum(map(len, split.image_paths().values())) == 40
 
 
@@ -183,7 +213,7 @@ def test_of_many_bad_rows_ten_are_named(manifest):
             "no training rows for 2.5; for labels that are numbers, choose the task regression$",
         ),
         ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, x\|y, which need the task"),
-        ([("path", "label"), ("a", "x"), ("b", "x")], "classification", "has 1 classes or labels .*at least 2"),
+        ([("path", "label"), *((f"{i}", "x") for i in range(20))], "classification", "has 1 classes .*at least 2"),
         ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 training rows and 0 evaluation rows"),
         (
             [("path", "label", "split"), ("a", "x", "train"), ("b", "y", "test")],

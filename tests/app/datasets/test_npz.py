@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 
 
 def arrays(train=12, test=6, shape=(8, 6), classes=3):
@@ -109,7 +110,8 @@ def test_what_is_no_npz_file_is_refused(tmp_path):
 
 def test_a_share_of_each_class_is_held_out_to_choose_on(tmp_path):
     data = datasets.open_dataset("npz", save(tmp_path / "a.npz", **arrays(train=30)))
-    split = data.with_validation(0.2)
+    with holding_out_by(BY_RANK):
+        split = data.with_validation(0.2)
     assert split.class_counts()["validation"] == {"0": 2, "1": 2, "2": 2}
     assert (split.train_examples, split.validation_examples, split.eval_examples) == (24, 6, 6)
     choosing = split.to_choose_on()
@@ -117,8 +119,17 @@ def test_a_share_of_each_class_is_held_out_to_choose_on(tmp_path):
     assert choosing.eval_examples == 6 and not choosing.validation_examples
     assert data.to_choose_on() is data and not data.with_validation(0).validation_examples
     assert split.limited(3).validation_examples == 3
-    with pytest.raises(ValueError, match="class 0 has too few training examples, 10, to hold out 0.95"):
+    with holding_out_by(BY_RANK), pytest.raises(ValueError, match="class 0 has too few .* 10, to hold out 0.95"):
         data.with_validation(0.95)
+
+
+def test_an_image_is_held_out_by_its_pixels_wherever_it_is(tmp_path):
+    drawn, y = np.random.default_rng(0).integers(0, 256, (60, 4, 4), "uint8"), np.arange(60) % 2
+    held = []
+    for rows in (np.arange(60), np.arange(59, 10, -1)):
+        path = save(tmp_path / "a.npz", x_train=drawn[rows], y_train=y[rows], x_test=drawn[:2], y_test=y[:2])
+        held.append({image.tobytes() for image in datasets.open_dataset("npz", path).train.split(0.3)[1].images})
+    assert held[1] == held[0] - {image.tobytes() for image in drawn[:11]} and len(held[1]) > 5
 
 
 def test_other_data_must_have_the_classes_of_the_run(tmp_path):

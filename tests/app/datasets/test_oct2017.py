@@ -6,6 +6,7 @@ import pytest
 
 from estimator_train.app import datasets
 from estimator_train.app.datasets import oct2017
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 from estimator_train.app.datasets.patients import patient_of, with_patients_for_validation
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
@@ -108,17 +109,27 @@ def test_a_split_by_patient_shares_none_and_leaves_the_test_images_out(tmp_path,
     whole = datasets.open_dataset("oct2017", tmp_path)
     assert sorted(data.train.paths + data.eval.paths) == sorted(whole.train.paths)
     for class_name, number in whole.class_counts()["train"].items():
-        assert 0.1 * number < data.class_counts()["eval"][class_name] < 0.5 * number
+        assert 0 < data.class_counts()["eval"][class_name] < 0.5 * number
     assert datasets.open_dataset("oct2017", tmp_path, split="patient").image_paths() == data.image_paths()
 
     held_out = with_patients_for_validation(data, 0.2)
     sides = [{patient_of(path) for path in paths} for paths in held_out.image_paths().values()]
     assert all(sides) and sum(map(len, sides)) == len(set.union(*sides)) and len(sides) == 3
 
+    for path in data.eval.paths[::2]:
+        Path(path).unlink()
+    fill(tmp_path, ", ".join(f"train {name} {p} 1" for name in ("CNV", "NORMAL") for p in range(100, 140)))
+    after = datasets.open_dataset("oct2017", tmp_path, split="patient")
+    assert not set(after.eval.paths) & set(data.train.paths) and not set(after.train.paths) & set(data.eval.paths)
+    after = with_patients_for_validation(after, 0.2)
+    assert not set(after.validation.paths) & set(held_out.train.paths)
+    with holding_out_by(BY_RANK):
+        assert datasets.open_dataset("oct2017", tmp_path, split="patient").eval_examples > 10
+
 
 def test_a_split_that_cannot_be_is_refused(tmp_path):
     unpack(tmp_path)
-    with pytest.raises(ValueError, match="class CNV has too few patients to split"):
+    with pytest.raises(ValueError, match="none of the 12 examples is held out for evaluation by its patient; add some"):
         datasets.open_dataset("oct2017", tmp_path, split="patient")
     with pytest.raises(ValueError, match="split must be \"patient\" or None, got 'eye'"):
         datasets.open_dataset("oct2017", tmp_path, split="eye")

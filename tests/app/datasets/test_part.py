@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 from estimator_train.app.datasets.npz import ImageArrays
 from estimator_train.app.datasets.part import Part, UnknownLabelsError, held_out, stratified
 
@@ -31,8 +32,21 @@ def test_a_share_leaves_each_class_an_example():
 
 def test_rows_are_kept_or_held_out():
     labels = np.array([0, 1] * 10)
-    kept, chosen = ImageArrays(images=labels, labels=labels, class_names=["a", "b"]).split(0.3)
-    assert sorted([*kept.labels, *chosen.labels]) == sorted(labels) and chosen.labels.tolist().count(0) == 3
+    part = ImageArrays(images=np.arange(20), labels=labels, class_names=["a", "b"])
+    kept, chosen = part.split(0.3)
+    assert sorted([*kept.images, *chosen.images]) == [*range(20)] and 2 <= chosen.count <= 10
+    fewer, more = (set(part.split(share)[1].images) for share in (0.2, 0.4))
+    assert fewer < more  # a larger share holds out the same and more
+    with holding_out_by(BY_RANK):
+        assert part.split(0.3)[1].labels.tolist().count(0) == 3
+
+
+def test_what_leaves_a_side_without_examples_is_refused():
+    part = ImageArrays(images=np.zeros([4, 1]), labels=np.array([0, 0, 0, 1]), class_names=["a", "b"])
+    with pytest.raises(ValueError, match="none of the 4 examples is held out for validation by its name; add some, or"):
+        part.split(0)
+    with pytest.raises(ValueError, match="all examples of class a, b are held out for validation by their name; add"):
+        part.split(1)
 
 
 def test_a_part_without_labels_cannot_be_limited_or_split():

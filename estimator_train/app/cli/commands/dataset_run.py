@@ -14,18 +14,19 @@ from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
-from estimator_train.app.cli import directories
+from estimator_train.app.cli import changed_images, directories
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
 from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
-from estimator_train.app.cli.stored_settings import check_same, load_settings, saying_data_may_have_moved
+from estimator_train.app.cli.stored_settings import check_same, load_settings, read, saying_data_may_have_moved
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.cli.training_run import Run
+from estimator_train.app.datasets.held_out import BY_NAME, BY_RANK
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.runs import checkpoints, run_file, trust
+from estimator_train.app.runs import StoredRun, checkpoints, run_file, trust
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.progress import Progress
 
@@ -66,8 +67,9 @@ def resolve(flags: SimpleNamespace) -> Run:
 
 def _settings(flags, model_dir, progress):
     """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
-    settings = Settings(**given_of(vars(flags), Settings), class_names=())
-    (data, missing), earlier = _opened(settings, flags), load_settings(model_dir)
+    earlier = load_settings(model_dir)
+    settings = Settings(**given_of(vars(flags), Settings), class_names=(), held_out_by=_rule(flags, earlier))
+    data, missing = _opened(settings, flags)
     if settings.validation is None and (flags.early_stopping or flags.keep_best):
         settings, data = _with_validation(settings, data, earlier)
     settings = settings.filled_by(data)
@@ -76,6 +78,15 @@ def _settings(flags, model_dir, progress):
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
     return settings, data, missing
+
+
+def _rule(flags, earlier):
+    """Returns the rule that holds out examples: that of the run which is resumed or repeated, if it is one."""
+    if earlier is not None:
+        return earlier.held_out_by
+    if flags.config:
+        return read(flags.config)["settings"].get("held_out_by", BY_RANK)
+    return BY_NAME
 
 
 def _training(flags, settings, data):
@@ -137,6 +148,17 @@ def check(run: Run) -> None:
             _check_kept(checkpoints.best(run.model_dir))
     if run.task.is_chief:
         directories.warn_of_lost_checkpoints(run.model_dir)
+        _say_what_images_are(run, earlier)
+
+
+def _say_what_images_are(run, earlier):
+    """Says which images have changed since the run was trained, and which sides share some."""
+    if run.data is None or run.finds_rate:
+        return
+    if earlier is not None and run.progress.step:
+        with one_line_errors():
+            changed_images.say_changes(StoredRun(run.model_dir), run.settings, run.data)
+    changed_images.say_shared(run.data)
 
 
 def _check_kept(best):

@@ -8,7 +8,7 @@ import click
 
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
-from estimator_train.app.cli import output_format
+from estimator_train.app.cli import changed_images, output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.directories import check_directory, is_writable
 from estimator_train.app.cli.errors import one_line_errors
@@ -112,9 +112,11 @@ def _data(flags, run, settings):
     """Returns the settings and the dataset to evaluate with, and where the images are, if not those of the run."""
     images = flags.data_dir or flags.dataset
     if images:
-        settings, data = other_data(settings, flags.dataset, flags.data_dir)
+        own, (settings, data) = settings, other_data(settings, flags.dataset, flags.data_dir)
+        changed_images.say_trained_on(run, own, data)
     else:
         data = data_of_run(run, settings, flags.trust_run)
+        changed_images.say_changes(run, settings, data)
     if flags.all and data and data.validation_examples:
         # The evaluation images would no longer judge what they have chosen.
         click.echo(f"ranking on the {data.validation_examples} validation images", err=True)

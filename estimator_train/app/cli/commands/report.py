@@ -2,6 +2,7 @@
 
 import click
 
+from estimator_train.app.cli.changed_images import say_changes
 from estimator_train.app.cli.directories import check_directory
 from estimator_train.app.cli.errors import run_errors
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
@@ -26,6 +27,7 @@ def report(model_dir, checkpoint, trust_run):
     check_directory(model_dir, "--model-dir")
     checkpoint = checkpoint_prefix(run, checkpoint)
     data = data_of_run(run, settings, trust_run)
+    say_changes(run, settings, data)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation, label_thresholds, reporting

@@ -30,7 +30,7 @@ from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, o
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
-from estimator_train.app.runs import checkpoints, run_file
+from estimator_train.app.runs import checkpoints, run_file, sides_file
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
@@ -257,6 +257,7 @@ def _save_run_file(job):
             **_ends(run),
             **provenance(job.config.train_distribute),
         )
+        sides_file.save(run.model_dir, data, is_new=not run.progress.step)
 
 
 def _hooks_of(job, timing, loggers):

@@ -166,6 +166,7 @@ def test_examples_that_are_no_files_are_numbered(command, trained, monkeypatch, 
         train_input_fn=lambda **_: None,
         eval_input_fn=lambda **_: lambda: batches,
         image_paths=lambda: None,
+        parts={},
     )
     monkeypatch.setattr(datasets, "open_dataset", lambda *_, **__: made)
     flags = ["--model-dir", trained.model_dir, "--checkpoint", f"{trained.model_dir}/model.ckpt-6"]
