@@ -48,6 +48,7 @@ def _together(run, resumes):
     together = {
         "data": _data(settings, data, run.missing),
         kind: _classes(data),
+        **_doubts(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
@@ -98,6 +99,15 @@ def _classes(data):
     return listed([f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in data.class_names])
 
 
+def _doubts(data):
+    """Returns lines about labels that look like mistakes."""
+    if data is None:
+        return {}
+    from estimator_train.app.datasets.doubtful_labels import doubtful_labels  # imports NumPy, which --help does without
+
+    return doubtful_labels(data)
+
+
 def _validation(settings, training, data):
     """Says which images choose a checkpoint; None if there are none but the evaluation images, or no choice."""
     if data is None:
@@ -138,6 +148,8 @@ def _files(settings, data):
     paths = [path for side in _image_paths(data).values() for path in side]
     where = settings.data_dir
     if paths and not any(map(is_remote, paths)):
+        if any(map(os.path.isabs, paths)):  # a manifest may name others from its own folder
+            paths = list(map(os.path.abspath, paths))
         where = os.path.commonpath(paths) or os.curdir
         if not os.path.exists(where):
             return f"{where}, drawn when training starts"

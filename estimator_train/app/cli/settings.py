@@ -200,6 +200,11 @@ class Settings:
             return None
         options = {}
         if self.split:
+            if self.dataset == "manifest":
+                raise click.ClickException(
+                    f"--split {self.split} reads the file names of oct2017; in {self.data_dir}, give each row its side "
+                    "in the column split (train, test or val), and leave out --split"
+                )
             options["split"] = self.split
         if self.task != "classification":
             options["task"] = self.task

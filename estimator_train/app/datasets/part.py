@@ -118,7 +118,7 @@ def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_name
     chosen = stratified(examples, number, seed=0)
     for group, named in examples.items():
         if set(named.values()) <= set(chosen):
-            whose = "the data has" if group is None else f"class {class_names[group]} has"
+            whose = "the data has" if group is None else f"class {class_names[group]!r} has"
             raise ValueError(f"{whose} too few training examples, {len(named)}, to hold out {share:g}")
     return chosen
 

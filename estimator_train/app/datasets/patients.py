@@ -44,7 +44,7 @@ def with_patients_for_validation(data: Dataset, share: float) -> Dataset:
     by_side = split.class_counts() or {}
     for class_name in data.class_names:
         if not all(counts[class_name] for counts in by_side.values()):
-            raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
+            raise ValueError(f"class {class_name!r} has too few patients to split: at least two are needed")
     return split
 
 

@@ -171,7 +171,7 @@ def test_unreadable_images_are_named_and_the_others_predicted(command, trained, 
         "estimator_train: a cut.jpeg cannot be decoded: no readable image",
         "estimator_train: c empty.png cannot be decoded: no readable image",
         "estimator_train: d.txt cannot be decoded: no readable image",
-        "estimator_train: e.HEIC cannot be decoded: TensorFlow reads no HEIC (convert it to JPEG)",
+        "estimator_train: e.HEIC cannot be decoded: TensorFlow reads no HEIC; convert it to JPEG",
     ]
 
 
