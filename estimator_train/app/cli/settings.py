@@ -89,7 +89,7 @@ class Settings:
     """How images get the size of the model: squash changes their proportions, crop cuts off two sides, pad adds black
     borders.  [default: squash]"""
     ignore_orientation: bool = setting(DATA, plan="model", phrase="not turned as their EXIF orientation says")
-    """Do not turn images as their EXIF orientation says."""
+    """Do not turn JPEG and TIFF images as their EXIF orientation says."""
     fast: bool = setting(DATA, plan="")
     """Let the JPEG decoder scale large images down; pixel values differ."""
     input_fn: str | None = setting(
