@@ -6,6 +6,7 @@ import platform
 import re
 import threading
 import time
+from collections.abc import Iterable
 
 from estimator_train._engine.host.paths import is_remote
 
@@ -25,6 +26,15 @@ def printable(text: str) -> str:
     Non-UTF-8 bytes are escaped, for example as \\udcff, and so are control characters, for example as \\x1b or \\u202e.
     """
     return CONTROL.sub(_escaped, text).encode(errors="backslashreplace").decode()
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Joins names from a user's files as Python quotes them, because "cat " and "cat" may be two of them.
+
+    >>> print(quoted(["cat ", "cat"]))
+    'cat ', 'cat'
+    """
+    return ", ".join(map(repr, names))
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -46,6 +46,7 @@ def _together(run, resumes):
         "data": _data(settings, data, run.missing),
         kind: _classes(data),
         "lacking": _lacking(data),
+        **_doubts(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "pixels": _pixels(data),
@@ -106,6 +107,15 @@ def _lacking(data):
     return "; ".join(lacking.values()) or None
 
 
+def _doubts(data):
+    """Returns lines about labels that look like mistakes."""
+    if data is None:
+        return {}
+    from estimator_train.app.datasets.doubtful_labels import doubtful_labels  # imports NumPy, which --help does without
+
+    return doubtful_labels(data)
+
+
 def _validation(settings, training, data):
     """Says which images choose a checkpoint; None if there are none but the evaluation images, or no choice."""
     if data is None:
@@ -146,6 +156,8 @@ def _files(settings, data):
     paths = [path for side in _image_paths(data).values() for path in side]
     where = settings.data_dir
     if paths and not any(map(is_remote, paths)):
+        if any(map(os.path.isabs, paths)):  # a manifest may name others from its own folder
+            paths = list(map(os.path.abspath, paths))
         where = os.path.commonpath(paths) or os.curdir
         if not os.path.exists(where):
             return f"{where}, drawn when training starts"

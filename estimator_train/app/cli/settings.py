@@ -90,7 +90,7 @@ class Settings:
     """How images get the size of the model: squash changes their proportions, crop cuts off two sides, pad adds black
     borders.  [default: squash]"""
     ignore_orientation: bool = setting(DATA, plan="model", phrase="not turned as their EXIF orientation says")
-    """Do not turn images as their EXIF orientation says."""
+    """Do not turn JPEG and TIFF images as their EXIF orientation says."""
     fast: bool = setting(DATA, plan="")
     """Let the JPEG decoder scale large images down; pixel values differ."""
     input_fn: str | None = setting(
@@ -202,6 +202,11 @@ class Settings:
             return None
         options = {}
         if self.split:
+            if self.dataset == "manifest":
+                raise click.ClickException(
+                    f"--split {self.split} reads the file names of oct2017; in {self.data_dir}, give each row its side "
+                    "in the column split (train, test or val), and leave out --split"
+                )
             options["split"] = self.split
         if self.task != "classification":
             options["task"] = self.task

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from estimator_train._engine.host.files import printable
+from estimator_train._engine.host.files import printable, quoted
 from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app import datasets
 from estimator_train.app.cli import parameters as kinds
@@ -91,8 +91,8 @@ def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
         data = settings.open_data()
     if data and data.class_names != settings.class_names:
         raise click.ClickException(
-            f"the run in {run.model_dir} knows the classes {', '.join(settings.class_names)}, but "
-            f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
+            f"the run in {run.model_dir} knows the classes {quoted(settings.class_names)}, but "
+            f"{settings.data_dir or settings.dataset} has {quoted(data.class_names)}; evaluate on the same classes"
         )
     return data
 
@@ -146,8 +146,9 @@ def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_di
     for name, ours in settings.items():
         theirs = earlier.get(name)
         if ours != theirs and name not in free:
+            said = quoted if name == "class_names" else text_of
             raise click.ClickException(
-                f"the run in {model_dir} has {name} {text_of(theirs)}, not {text_of(ours)}; continue with the same, or "
+                f"the run in {model_dir} has {name} {said(theirs)}, not {said(ours)}; continue with the same, or "
                 "give another --model-dir"
             )
 

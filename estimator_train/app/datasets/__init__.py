@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.class_weights import class_weights
 from estimator_train.app.datasets.dataset import check_classes
@@ -102,9 +103,7 @@ def open_evaluation(
     data = open_dataset(name, data_dir)
     check_classes(data_dir or name, data.class_names, class_names)
     if data.class_names != tuple(class_names):
-        raise ValueError(
-            f"{data_dir or name} has the classes of the run in another order: {', '.join(data.class_names)}"
-        )
+        raise ValueError(f"{data_dir or name} has the classes of the run in another order: {quoted(data.class_names)}")
     return data
 
 

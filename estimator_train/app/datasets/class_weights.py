@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import Dataset, differences
 
@@ -38,11 +39,11 @@ def class_weights(data: Dataset, weights: StrPath = "balanced") -> tuple[float, 
     given = read(path, text)
     if faults := differences(given, data.class_names, "there is no class"):
         raise ValueError(
-            f"class weights {path} must have the classes {', '.join(data.class_names)}: {' and '.join(faults)}"
+            f"class weights {path} must have the classes {quoted(data.class_names)}: {' and '.join(faults)}"
         )
     for name, weight in given.items():
         if not 0 <= weight < math.inf:
-            raise ValueError(f"class weights {path}: the weight of {name} must not be negative, got {weight}")
+            raise ValueError(f"class weights {path}: the weight of {name!r} must not be negative, got {weight}")
     return tuple(given[name] for name in data.class_names)
 
 
@@ -56,7 +57,7 @@ def _balanced(data):
     if not all(training_counts):
         empty = data.class_names[training_counts.index(0)]
         raise ValueError(
-            f"class {empty} has no training examples, so it has no balanced weight; give a file of weights"
+            f"class {empty!r} has no training examples, so it has no balanced weight; give a file of weights"
         )
     return tuple(sum(training_counts) / len(training_counts) / count for count in training_counts)
 
@@ -83,5 +84,5 @@ def _read_csv(path, text):
                 "DRUSEN,2.5; a file has no header"
             ) from error
         if len(weights) < number:
-            raise ValueError(f"class weights {path} line {number}: {row[0].strip()} has a weight already; leave one")
+            raise ValueError(f"class weights {path} line {number}: {row[0].strip()!r} has a weight already; leave one")
     return weights

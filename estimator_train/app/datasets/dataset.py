@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.html_table import html_table
 from estimator_train.app.datasets.part import InputFn, Part, UnknownLabelsError
 
@@ -65,7 +66,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if again := [name for name, number in collections.Counter(self.class_names).items() if number > 1]:
-            raise ValueError(f"{self.name} has several classes of the name {', '.join(again)}; rename them")
+            raise ValueError(f"{self.name} has several classes of the name {quoted(again)}; rename them")
 
     @property
     def train_examples(self) -> int:
@@ -210,7 +211,7 @@ def check_classes(place: Any, found: Iterable[str], class_names: Iterable[str]) 
 def differences(found: Iterable[str], class_names: Iterable[str], besides: str) -> list[str]:
     """Says which of the classes are not `found`, and which others are; the text of these begins with `besides`."""
     lists = {"it lacks": set(class_names) - set(found), besides: set(found) - set(class_names)}
-    return [f"{text} {', '.join(sorted(names))}" for text, names in lists.items() if names]
+    return [f"{text} {quoted(sorted(names))}" for text, names in lists.items() if names]
 
 
 def sides(parts: Mapping[str, Part]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.paths import StrPath, local
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank
@@ -130,7 +131,7 @@ def open_splits(name: str, splits: Any) -> Dataset:
     if isinstance(splits, package.Dataset):
         splits = {"train": splits}
     if "train" not in splits:
-        raise ValueError(f"{name} has no split train, only {', '.join(splits)}")
+        raise ValueError(f"{name} has no split train, only {quoted(splits)}")
     columns = splits["train"].features
     image, label = _image_and_label(name, columns)
     held_out = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0][:2]
@@ -154,7 +155,7 @@ def _image_and_label(name, columns):
     images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
     labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]
     if len(images) != 1 or len(labels) != 1:
-        raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
+        raise ValueError(f"{name} does not have one image and one class per example: it has {quoted(columns)}")
     return images[0], labels[0]
 
 

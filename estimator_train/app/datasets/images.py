@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, is_remote, scandir
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank
@@ -18,6 +19,7 @@ ABOUT = About("classification", "any", "a folder of class folders")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")  # of the formats that are decoded
 # Common names of evaluation directories: the first that exists evaluates, the next one is for validation.
 HELD_OUT = ("test", "val", "valid", "validation")
+_DATASETS_IN_FILES = {".csv": "manifest", ".npz": "npz", ".zip": "oct2017"}  # by the ending of the file
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,7 +138,7 @@ def _side(directory, train, train_files, class_names, others):
     """Returns {class name: image paths} of a directory for evaluation, which must have the classes of `train`."""
     files = _files_by_class(directory, class_names, others)
     if sorted(train_files) != sorted(files):
-        differing = ", ".join(sorted(train_files.keys() ^ files.keys()))
+        differing = quoted(sorted(train_files.keys() ^ files.keys()))
         raise ValueError(f"{train} and {directory} must hold the same classes, but only one of them has {differing}")
     return files
 
@@ -175,7 +177,10 @@ def checked_directory(directory: StrPath) -> Path | RemotePath:
     if not path.exists():
         raise FileNotFoundError(f"there is no folder {path}")
     if not path.is_dir():
-        raise NotADirectoryError(f"{path} is a file, not a folder of class folders")
+        kind = "a file"
+        if dataset := _DATASETS_IN_FILES.get(os.path.splitext(path.name)[1].lower()):
+            kind += f", which --dataset {dataset} takes"
+        raise NotADirectoryError(f"{path} is {kind}, not a folder of class folders")
     return path
 
 
@@ -197,15 +202,15 @@ def _files_by_class(directory, class_names, others):
         fault = f"none of the class folders in {directory} has image files"
         if others:
             fault += f", but {counted_endings(others)}"
-        raise ValueError(f"{fault}: {', '.join(files)}")
+        raise ValueError(f"{fault}: {quoted(files)}")
     for class_name, paths in files.items():
         if not paths:
             raise ValueError(f"class folder {directory / class_name} has no image files: fill or remove it")
     if len(files) == 1:
-        raise ValueError(f"{directory} has only one class, {next(iter(files))}: at least two are needed")
+        raise ValueError(f"{directory} has only one class, {next(iter(files))!r}: at least two are needed")
     if class_names and sorted(files) != sorted(class_names):
         raise ValueError(
-            f"{directory} must hold the classes {', '.join(class_names)}, but holds {', '.join(files)}; the dataset "
+            f"{directory} must hold the classes {quoted(class_names)}, but holds {quoted(files)}; the dataset "
             "images takes any classes"
         )
     return files
@@ -243,7 +248,7 @@ def _without_tests(images):
     numbers = images.counts()
     for path, label in zip(images.paths, images.labels, strict=True):
         if numbers[images.class_names[label]] == 1:
-            raise ValueError(f"class {images.class_names[label]} has one image, {path}: at least two are needed")
+            raise ValueError(f"class {images.class_names[label]!r} has one image, {path}: at least two are needed")
     if holds_out_by_rank():
         return images.parted(_a_fifth_by_rank(images))
     return images.split(1 / 5, EVALUATION)

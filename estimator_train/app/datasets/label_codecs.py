@@ -24,7 +24,7 @@ def _class_name(text):
     if not text:
         raise ValueError("has no label")
     if _BETWEEN_LABELS in text:
-        raise ValueError(f"has several labels, {text}, which need the task multilabel")
+        raise ValueError(f"has several labels, {text!r}, which need the task multilabel")
     return text
 
 

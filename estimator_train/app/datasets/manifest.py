@@ -7,15 +7,17 @@ import hashlib
 import io
 import math
 import os
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.paths import StrPath, as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank, is_held_out
-from estimator_train.app.datasets.images import HELD_OUT, ImageFiles
+from estimator_train.app.datasets.images import HELD_OUT, SUFFIXES, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
 from estimator_train.app.datasets.part import InputFn, Part, held_out
 from estimator_train.app.models import TASKS
@@ -23,6 +25,17 @@ from estimator_train.app.models import TASKS
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
 _COLUMNS = ("path", "label", "split", "weight")  # the last two are optional
+# What others call the columns, in lower case. They are not taken as these, because a table may have several of them.
+_OTHER_NAMES = {
+    "path": (
+        *("path", "paths", "image", "images", "image_id", "image_name", "image_path", "img", "img_path", "id"),
+        *("file", "files", "file_name", "filename", "file_path", "filepath"),
+    ),
+    "label": (
+        *("label", "labels", "class", "classes", "class_name", "class_label", "category", "diagnosis", "dx", "target"),
+        *("finding", "findings", "tag", "tags", "species", "breed", "y"),
+    ),
+}
 _SHOWN = 10  # errors listed in a message
 
 
@@ -78,13 +91,13 @@ class ManifestImages(ImageFiles):
     def split_by_rank(self, share: float) -> tuple[Part, Part]:
         """Holds out images, which may be listed several times, with all of their rows."""
         groups, images = self.groups(), {}
-        for rows in _by_image(self.paths).values():
+        for rows in by_image(self.paths).values():
             images.setdefault(groups[rows[0]], {})[self.keys[rows[0]]] = tuple(rows)
         chosen = held_out(images, share, self.class_names)
         kept, held = self.parted(row for rows in chosen for row in rows)
         for name, number in kept.counts().items():
             if not number:
-                raise ValueError(f"label {name} has too few training images to hold out {share:g} of them")
+                raise ValueError(f"label {name!r} has too few training images to hold out {share:g} of them")
         return kept, held
 
     def parted(self, rows: Iterable[int]) -> tuple["ManifestImages", "ManifestImages"]:
@@ -176,7 +189,7 @@ def _read(file, codec):
     """Returns the valid rows of a file, in the order of their paths, or raises ValueError for invalid ones."""
     path = as_path(file)
     if path.is_dir():
-        raise ValueError(f"{file} is a folder; give the CSV file in it")
+        raise ValueError(f"{file} is a folder; give the CSV file in it, or --dataset images for class folders")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {file}")
     rows, faults, is_there = [], [], file_finder()
@@ -203,13 +216,28 @@ def _read(file, codec):
 
 
 def _check_columns(file, columns):
-    for name in _COLUMNS:
-        if columns.count(name) > 1 or (name in _COLUMNS[:2] and name not in columns):
-            fault = f"{file} needs one column {name}; its first line has {', '.join(columns) or 'nothing'}"
-            for sign in ";\t":
-                if sign in "".join(columns[:1]):
-                    raise ValueError(f"{fault}, and {sign!r} instead of commas")
-            raise ValueError(fault)
+    """Raises ValueError, which says what to rename, unless the columns that are needed are there once."""
+    needed = [name for name in _COLUMNS if columns.count(name) > 1 or name in _COLUMNS[:2] and name not in columns]
+    if not needed:
+        return
+    fault = f"{file} needs one column {' and one column '.join(needed)}; its first line has "
+    fault += quoted(columns) or "nothing"
+    for sign in ";\t":
+        if sign in "".join(columns[:1]):
+            raise ValueError(f"{fault}, and {sign!r} instead of commas")
+    if any(name.lower().endswith(SUFFIXES) for name in columns):
+        raise ValueError(f"{fault}: begin the file with a line of the columns' names, such as path,label")
+    missing = [name for name in needed if name not in columns]
+    others = {name: [each for each in columns if _spelled(each) in _OTHER_NAMES[name]] for name in missing}
+    if renamed := [f"{theirs[0]!r} to {name}" for name, theirs in others.items() if theirs]:
+        fault += f": rename {' and '.join(renamed)}"
+    if "path" in missing:
+        fault += "; a path is relative to the CSV file, with the ending of the image, such as scans/1.jpeg"
+    raise ValueError(fault)
+
+
+def _spelled(column):
+    return re.sub(r"[\s-]+", "_", column.casefold())
 
 
 def _first_of(texts, between, last):
@@ -266,12 +294,12 @@ def _by_part(file, rows, codec):
     return parts
 
 
-def _by_image(paths):
+def by_image(paths: Sequence[str]) -> dict[str, list[int]]:
     """Returns {image: its numbers in the list}: rows may repeat an image, and write its path in several ways."""
     numbers = {}
     for number, path in enumerate(paths):
         if not is_remote(path):
-            path = os.path.normpath(path)
+            path = os.path.abspath(path)
         numbers.setdefault(path, []).append(number)
     return numbers
 
@@ -279,7 +307,7 @@ def _by_image(paths):
 def _a_fifth_by_rank(rows, codec):
     """Returns the rows that were held out before: those of a fifth of the images, except the last one of a label."""
     groups = {}
-    for numbers in _by_image([row.path for row in rows]).values():
+    for numbers in by_image([row.path for row in rows]).values():
         image = [rows[number] for number in numbers]
         groups.setdefault(class_of(image[0].label), []).append(image)
     chosen = set()
@@ -306,7 +334,7 @@ def _class_names(file, train, rows, codec):
     is_divided = rows[0].split is not None
     # Of many labels, some may have a single image, and its name may hold it out: the plan says so.
     if (lacking := sorted(names - trained)) and (is_divided or codec is CODECS["classification"]):
-        fault = f"{file} has no training rows for {_first_of(lacking, ', ', ' and')}"
+        fault = f"{file} has no training rows for {_first_of(list(map(repr, lacking)), ', ', ' and')}"
         if not is_divided:
             fault += ", as the names of its images hold them out: add rows, or give each a split"
         if all(map(is_number, names)):

@@ -9,6 +9,7 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from estimator_train._engine.host.files import quoted
 from estimator_train.app.datasets.held_out import VALIDATION, holds_out_by_rank, is_held_out
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def check_sides(whole: Part, kept: Part, held: Part, purpose: str, by: str = "na
     if lost := set(whole.groups()) - set(kept.groups()):
         whose = "all examples"
         if names := [name for index, name in enumerate(whole.class_names) if index in lost]:
-            whose += f" of class {', '.join(names)}"
+            whose += f" of class {quoted(names)}"
         raise ValueError(f"{whose} are held out for {purpose} by their {by}; {remedy}")
 
 
@@ -147,7 +148,7 @@ def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float, class_name
     chosen = stratified(examples, number, seed=0)
     for group, named in examples.items():
         if set(named.values()) <= set(chosen):
-            whose = "the data has" if group is None else f"class {class_names[group]} has"
+            whose = "the data has" if group is None else f"class {class_names[group]!r} has"
             raise ValueError(f"{whose} too few training examples, {len(named)}, to hold out {share:g}")
     return chosen
 

@@ -4,9 +4,11 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
+import logging
 import sys
 from typing import Any
 
+from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.dataset import About, Dataset, default_settings, sides
 from estimator_train.app.datasets.held_out import VALIDATION
@@ -35,7 +37,7 @@ class Named:
         features = [info.features[key] for key in keys if isinstance(key, str)]  # a key may be a tuple of keys
         if [type(feature).__name__ for feature in features] != ["Image", "ClassLabel"]:
             raise ValueError(
-                f"tfds:{self.name} does not have an image and a class per example: it has {', '.join(info.features)}"
+                f"tfds:{self.name} does not have an image and a class per example: it has {quoted(info.features)}"
             )
         image, label = features
         builder = self._prepared(data_dir)
@@ -55,7 +57,8 @@ class Named:
     def is_here(self, data_dir: StrPath | None = None) -> bool:
         """Returns whether the data is in `data_dir`, or where TensorFlow Datasets keeps it."""
         is_installed = importlib.util.find_spec("tensorflow_datasets") is not None
-        return is_installed and _builder(self.name, data_dir).is_prepared()
+        with _without_log_lines():
+            return is_installed and _builder(self.name, data_dir).is_prepared()
 
     def _prepared(self, data_dir):
         builder = _builder(self.name, data_dir)
@@ -95,6 +98,18 @@ class TfdsSplit(Part):
 
         examples = functools.partial(self.builder.as_dataset, split=self.name, as_supervised=True)
         return ExampleBatches(examples, load, **options)
+
+
+@contextlib.contextmanager
+def _without_log_lines():
+    """Keeps back what TensorFlow Datasets logs about folders of data that it cannot use."""
+    logger = logging.getLogger("absl")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _builder(name, data_dir):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.models.backbones import CLASSES, check_freeze
+from estimator_train.app.models.defaults import least_size
 from estimator_train.app.models.optimization import Optimization
 from estimator_train.app.models.phases import Phase, parse_phases
 from estimator_train.app.models.weights import check_weights, is_file, load_file
@@ -21,8 +22,8 @@ __all__ = [
     "Optimization",
     "Phase",
     "build_model",
-    "check_freeze",
     "check_name",
+    "check_options",
     "check_weights",
     "is_file",
     "parse_phases",
@@ -44,6 +45,27 @@ def check_name(name: str) -> None:
     if similar := ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5)):
         advice = f"did you mean {similar}?"
     raise ValueError(f"there is no model {name!r}; {advice}")
+
+
+def check_options(
+    name: str,
+    *,
+    image_size: tuple[int, int] | None = None,
+    weights: StrPath | None = None,
+    freeze: str | int | None = None,
+) -> None:
+    """Raises ValueError if a model cannot have these arguments of `build_model`, as far as TensorFlow is not needed.
+
+    >>> models.check_options("xception", image_size=(96, 96), weights="imagenet", freeze="all")
+    """
+    check_freeze(name, weights, freeze)
+    least = least_size(name)
+    if image_size is not None and min(image_size) < least:
+        raise ValueError(
+            f"{name} takes images of at least {least} x {least} pixels, got image_size {tuple(image_size)}"
+        )
+    if name in _SMALL and weights == "imagenet":
+        raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')
 
 
 def build_model(
@@ -87,7 +109,7 @@ def build_model(
     check_name(name)
     if load_weights:
         check_weights(weights)
-    check_freeze(name, weights, freeze)
+    check_options(name, image_size=image_size, weights=weights, freeze=freeze)
     if task not in TASKS:
         raise ValueError(f"there is no task {task!r}; pass one of {', '.join(TASKS)}")
     from estimator_train.app.models.head import Head  # imports TensorFlow
@@ -96,8 +118,6 @@ def build_model(
     if name in CLASSES:
         classifier = importlib.import_module(f"{__name__}.classifier")
         return classifier.build(name, image_size, head, weights, freeze, load_weights=load_weights)
-    if weights == "imagenet":
-        raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')
     model = importlib.import_module(f"{__name__}.{name}").build(image_size, head)
     if load_weights and weights is not None and is_file(weights):
         load_file(model, weights)

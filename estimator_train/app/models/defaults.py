@@ -11,7 +11,20 @@ RATE_OF_BACKBONE = 1e-4
 RATE_OF_SMALL_CNN = 2e-3
 RATE_OF_FASHION_MNIST_CNN = 1e-3
 
+# Pixels of the smaller side of an image. Other backbones take 32, as `tf_keras.applications` require.
+_LEAST_SIZES = {"small_cnn": 16, "fashion_mnist_cnn": 10, "xception": 71, "inception_v3": 75, "inception_resnet_v2": 75}
+_LEAST_SIZE_OF_BACKBONES = 32
+
 _SMALL = {"small_cnn": RATE_OF_SMALL_CNN, "fashion_mnist_cnn": RATE_OF_FASHION_MNIST_CNN}
+
+
+def least_size(name: str) -> int:
+    """Returns the pixels that both sides of an image must have for a model; 1 for one that is not known by its name.
+
+    >>> least_size("xception"), least_size("vgg16"), least_size("model.py:build")
+    (71, 32, 1)
+    """
+    return _LEAST_SIZES.get(name, _LEAST_SIZE_OF_BACKBONES if name in CLASSES else 1)
 
 
 def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from estimator_train.app.models.head import Head
 
 def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     """Returns the compiled model; see `models.build_model`."""
-    if min(image_size) < 10:
-        raise ValueError(f"fashion_mnist_cnn takes images of at least 10 x 10 pixels, got image_size {image_size}")
     images = keras.Input((*image_size, 3))
     features = images[:, :, :, :1]  # a grayscale image has three equal channels
     for filters in (32, 64):

@@ -8,8 +8,6 @@ from estimator_train.app.models.head import Head
 
 def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     """Returns the compiled model; see `models.build_model`."""
-    if min(image_size) < 16:
-        raise ValueError(f"small_cnn takes images of at least 16 x 16 pixels, got image_size {image_size}")
     model = keras.Sequential([keras.Input((*image_size, 3))], name="small_cnn")
     model.add(keras.layers.Rescaling(4.0, offset=-1.0))  # OCT images are dark, about 0.2 on average
     for filters in (16, 32, 64, 128):

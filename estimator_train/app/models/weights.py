@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
@@ -97,12 +96,7 @@ def _built(build, image_size, weights):
     try:
         return build(include_top=False, input_shape=(*image_size, 3), weights=weights)
     except ValueError as error:
-        least = re.search(r"at least (\d+) ?x ?(\d+)", str(error))
-        if least is None:
-            raise ValueError(f"{build.__name__} cannot be built: {str(error).splitlines()[0]}") from error
-        sides = " x ".join(least.groups())
-        message = f"{build.__name__} takes images of at least {sides} pixels, got image_size {image_size}"
-        raise ValueError(message) from error
+        raise ValueError(f"{build.__name__} cannot be built: {str(error).splitlines()[0]}") from error
     except Exception as error:  # Keras raises a bare Exception if a download fails
         if weights is None:
             raise

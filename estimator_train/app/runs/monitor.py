@@ -6,6 +6,7 @@ import os
 import re
 from typing import NamedTuple
 
+from estimator_train._engine.host.files import quoted
 from estimator_train.app.runs.checkpoints import metrics_of_best
 
 # Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
@@ -88,6 +89,6 @@ class Monitor(NamedTuple):
         if values and self.metric not in values:  # the exporter reports what is wrong with a damaged file
             raise ValueError(
                 f"--monitor {self.metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint "
-                f"so far; give one of {', '.join(sorted(set(values) - {'global_step'}))}, or move "
+                f"so far; give one of {quoted(sorted(set(values) - {'global_step'}))}, or move "
                 f"{os.path.dirname(best_checkpoint)} elsewhere"
             )

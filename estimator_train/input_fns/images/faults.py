@@ -1,5 +1,6 @@
 """Explains why image files cannot be decoded."""
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,12 +12,18 @@ from tqdm import tqdm
 
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train.input_fns.images.bounds import MAX_PIXELS
+from estimator_train.input_fns.images.bounds import MAX_PIXELS, NO_SIZE
 from estimator_train.input_fns.images.decoding import ImageSize, decoded, numbered, size_in_header
+from estimator_train.input_fns.images.pillow import read_but_refused
+
+DELETE = "delete it"  # the remedy of a damaged image
+# The kinds of files of the High Efficiency Image File Format, by their bytes 4 to 12.
+_HEIF = {f"ftyp{brand}".encode(): "HEIC" for brand in ("heic", "heix", "heim", "heis", "hevc", "mif1", "msf1")}
+_HEIF |= {f"ftyp{brand}".encode(): "AVIF" for brand in ("avif", "avis")}
 
 
 class Fault(NamedTuple):
-    """Says what is wrong with a file and how to mend it. A file that cannot be read may be intact: do not delete it."""
+    """Says what is wrong with a file and how to mend it. Do not delete a file that may be intact."""
 
     what: str
     remedy: str
@@ -36,17 +43,27 @@ def fault_of_file(path: str | bytes) -> Fault:
             return Fault("cannot be read: there is no such file", "restore it")
         except tf.errors.OpError as error:
             return Fault(f"cannot be read: {error.message.rpartition('; ')[2]}", "try again")
-        if os.fsdecode(path).lower().endswith((".heic", ".heif")):
-            return Fault("cannot be decoded: TensorFlow reads no HEIC (convert it to JPEG)", "convert it")
+    content = encoded.numpy()
+    if os.fsdecode(path).lower().endswith((".heic", ".heif")):
+        return Fault("cannot be decoded: TensorFlow reads no HEIC", "convert it to JPEG")
+    if kind := _HEIF.get(content[4:12]):
+        return Fault(f"cannot be decoded: TensorFlow reads no {kind}", "convert it to JPEG")
+    if refused := read_but_refused(content):
+        what, remedy = refused
+        return Fault(f"cannot be decoded: {what}", remedy)
+    if (size := _size_in_header(encoded)) and math.prod(size) > MAX_PIXELS:  # Pillow refuses the largest
+        return Fault("cannot be decoded: its {} x {} pixels exceed {}".format(*size, MAX_PIXELS), "scale it down")
+    return Fault("cannot be decoded: no readable image", DELETE)
+
+
+def _size_in_header(encoded):
+    """Returns (width, height) of a JPEG or PNG; None for another format or a damaged header."""
+    with eager_mode():
         try:
             height, width = size_in_header(encoded).numpy().tolist()
-        except tf.errors.OpError:  # the header is damaged
-            return Fault("cannot be decoded: no readable image", "delete it")
-    if height < 2**31 and height * width > MAX_PIXELS:
-        return Fault(
-            f"cannot be decoded: its {width} x {height} pixels exceed {MAX_PIXELS} (scale it down)", "delete it"
-        )
-    return Fault("cannot be decoded: no readable image", "delete it")
+        except tf.errors.OpError:
+            return None
+    return (width, height) if height < NO_SIZE[0] else None
 
 
 def faults_among(paths: Sequence[str], image_size: ImageSize, **how: Any) -> dict[str, Fault]:

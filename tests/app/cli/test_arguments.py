@@ -165,10 +165,18 @@ WRONG = [
     (["--data-dir", "nowhere"], "--data-dir: there is no folder nowhere; give a folder of class folders, or say with "),
     (["--data-dir", "nowhere", "--model-dir", "new"], "--data-dir: there is no folder nowhere; give"),
     (["--data-dir", "file"], "--data-dir: file is a file, not a folder of class folders; give a folder"),
+    (["--data-dir", "bad.csv"], "bad.csv is a file, which --dataset manifest takes, not a folder of class folders"),
+    (
+        ["--dataset", "manifest", "--data-dir", "bad.csv", "--split", "patient"],
+        "in the column split (train, test or val)",
+    ),
     (["--data-dir", "empty"], "--data-dir: empty has no class folders; give a folder of class folders, or say"),
     (["--dataset", "synthetic_oct", "--data-dir", "empty"], "there are no images in empty; give their folder, or draw"),
     (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images takes no option task"),
-    (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
+    (
+        ["--dataset", "manifest", "--data-dir", "file"],
+        "file needs one column path and one column label; its first line has",
+    ),
     (
         ["--dataset", "manifest", "--data-dir", "bad.csv"],
         "bad.csv has bad rows: line 2 has no label; line 3 has the path",
@@ -184,6 +192,11 @@ WRONG = [
     ),
     (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
     (["--model", "resnet"], "there is no model 'resnet'; did you mean resnet50"),
+    (
+        [*SCANS, "--model", "xception", "--image-size", "64", "--dry-run"],
+        "xception takes images of at least 71 x 71",
+    ),
+    ([*SCANS, "--model", "small_cnn", "--weights", "imagenet", "--dry-run"], "small_cnn has no ImageNet weights"),
     (["--model", "small_cnn", "--freeze", "all"], "small_cnn has no backbone of keras.applications to freeze"),
     (["--model", "vgg16", "--weights", "none", "--freeze", "all"], "freeze=all would keep the random weights that"),
     (["--phases", "freeze=all"], "'--phases': the phase 'freeze=all' has no epochs=; write 'freeze=all epochs=2"),
@@ -233,7 +246,7 @@ WRONG = [
     (["--model-dir", "run", "--resume", "--model", "small_cnn"], "the run in run has model vgg16, not small_cnn;"),
     (["--model-dir", "run", "--resume", "--batch-size", "4"], "the run in run has batch_size 8, not 4; continue with"),
     (["--model-dir", "run", "--resume", "--seed", "3"], "the run in run has seed 5, not 3"),
-    (["--model-dir", "other", "--resume"], "other has class_names A, B, not bright, dark"),
+    (["--model-dir", "other", "--resume"], "other has class_names 'A', 'B', not 'bright', 'dark'"),
     (["--model-dir", "torn", "--resume"], "run.json cannot be read"),
     (["--model-dir", "null", "--resume"], "null/run.json cannot be read: class_names is null"),
     (
@@ -365,7 +378,10 @@ WRONG = [
     (["compare", "run"], "compare takes two runs or more; give another folder besides run"),
     (["compare", "run", "./run"], "compare takes two runs or more"),
     (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give the folder of a run"),
-    (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
+    (
+        ["compare", "run", "other"],
+        "other knows the classes 'A', 'B' and run the classes 'bright', 'dark'; compare",
+    ),
     (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
     (["scan", "nowhere"], "nowhere: there is no such file or folder"),
     (["scan", "empty"], "empty: there are no Python files or notebooks"),
@@ -397,7 +413,10 @@ WRONG = [
     (["predict", "--model-dir", "run", "--out", "a.xlsx", "file"], "a name that ends in .csv, .json, .parquet"),
     (["predict", "--model-dir", "run", "--out", "empty", "file"], "'empty' is a directory"),
     (["predict", "--model-dir", "run", "--out", "file/a.csv", "file"], "--out file/a.csv: there is no folder file"),
-    (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
+    (
+        ["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"],
+        "no image file 'empty', '*.jpeg', 'x.png'",
+    ),
     (["export", "--model-dir", "run", "--format", "h5", "--out", "new"], "saved_model"),
     (["export", "--model-dir", "run", "--format", "keras"], "--out"),
     (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
@@ -448,14 +467,14 @@ def test_a_dry_run_for_gpus_that_are_not_there_says_so(command, monkeypatch):
 
 @pytest.mark.smoke
 def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
-    flags = ["--image-size", "24x32", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
+    flags = ["--image-size", "32x48", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
     flags += ["--evaluate-every", "9", "--early-stopping", "2", "--save-checkpoints-steps", "6"]
     assert plan("--dataset", "images", "--data-dir", scans, *flags) == {
         "data": "images: 10 images to train on and 4 to evaluate on, in 2 classes",
         "classes": "bright 5 + 1 + 2, dark 5 + 1 + 2",
         "validation": "2 images, a share of 0.1 of the training images, for the evaluations during training",
         "files": str(scans),
-        "model": "mobilenet_v2 for images of 24x32, starting from imagenet, freeze=all",
+        "model": "mobilenet_v2 for images of 32x48, starting from imagenet, freeze=all",
         "steps": "12: 4 epochs of 3 steps",
         "batch": "2 images on each of 2 replicas: 4 a step",
         "devices": "the first 2 GPUs",

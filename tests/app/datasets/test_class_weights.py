@@ -30,7 +30,7 @@ def test_balanced_weights_give_every_class_the_same_sum():
 
 @pytest.mark.parametrize(
     ("counts", "message"),
-    [(None, "counted does not know how many examples"), ({"a": 3, "b": 0}, "class b has no training examples")],
+    [(None, "counted does not know how many examples"), ({"a": 3, "b": 0}, "class 'b' has no training examples")],
 )
 def test_counts_that_are_missing_are_named(counts, message):
     with pytest.raises(ValueError, match=message):
@@ -60,11 +60,11 @@ def test_a_file_that_is_not_there_is_named_with_balanced(tmp_path):
     ("name", "text", "message"),
     [
         ("w.csv", "a,1\nb\n", "w.csv line 2: got b, not a class and a weight such as DRUSEN,2.5"),
-        ("w.csv", "a,1\nb,2\n a,3\n", "w.csv line 3: a has a weight already; leave one"),
+        ("w.csv", "a,1\nb,2\n a,3\n", "w.csv line 3: 'a' has a weight already; leave one"),
         ("w.csv", "class,weight\n", "line 1: got class,weight, not a class and a weight .* no header"),
-        ("w.csv", "a,1\nc,2\n", "must have the classes a, b: it lacks b and there is no class c"),
-        ("w.json", json.dumps({"a": 1, "b": -2}), "the weight of b must not be negative, got -2"),
-        ("w.json", '{"a": 1, "b": NaN}', "the weight of b must not be negative, got nan"),
+        ("w.csv", "a,1\nc,2\n", "must have the classes 'a', 'b': it lacks 'b' and there is no class 'c'"),
+        ("w.json", json.dumps({"a": 1, "b": -2}), "the weight of 'b' must not be negative, got -2"),
+        ("w.json", '{"a": 1, "b": NaN}', "the weight of 'b' must not be negative, got nan"),
         ("w.json", "[1, 2]", "must be a JSON object such as .*: it is not an object"),
         ("w.json", "{", "must be a JSON object such as"),
     ],

@@ -11,10 +11,10 @@ from estimator_train.app.datasets.dataset import check_classes
 def test_classes_that_differ_are_named():
     check_classes("here", ["b", "a"], ("a", "b"))
     with pytest.raises(
-        ValueError, match="^here does not have the classes of the run: it lacks b; the run does not .* c$"
+        ValueError, match="^here does not have the classes of the run: it lacks 'b'; the run does not .* 'c'$"
     ):
         check_classes("here", ["a", "c"], ("a", "b"))
-    with pytest.raises(ValueError, match="^here does not have the classes of the run: it lacks b$"):
+    with pytest.raises(ValueError, match="^here does not have the classes of the run: it lacks 'b'$"):
         check_classes("here", ["a"], ("a", "b"))
 
 
@@ -46,5 +46,5 @@ def test_the_table_of_a_dataset_has_the_images_of_each_class(scans):
 
 
 def test_two_classes_of_one_name_are_refused(scans):
-    with pytest.raises(ValueError, match="^images has several classes of the name CNV; rename them$"):
+    with pytest.raises(ValueError, match="^images has several classes of the name 'CNV'; rename them$"):
         dataclasses.replace(scans, class_names=("CNV", "DME", "CNV", "NORMAL"))

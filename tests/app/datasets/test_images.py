@@ -59,13 +59,13 @@ def test_a_validation_folder_beside_test_chooses(fill):
         data.with_validation(0.99)
     with holding_out_by(BY_RANK):
         assert data.with_validation(0.3).class_counts()["validation"] == {"a": 1, "b": 1}
-        with pytest.raises(ValueError, match=r"class a has too few training examples, 4, to hold out 0\.9"):
+        with pytest.raises(ValueError, match=r"class 'a' has too few training examples, 4, to hold out 0\.9"):
             data.with_validation(0.9)
 
 
 def test_a_validation_folder_must_have_the_classes_of_train(fill):
     sides = {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1, "val/a": 1, "val/c": 1}
-    with pytest.raises(ValueError, match=r"train and .*val must hold the same classes, .* has b, c"):
+    with pytest.raises(ValueError, match=r"train and .*val must hold the same classes, .* has 'b', 'c'"):
         datasets.open_dataset("images", fill(sides))
 
 
@@ -75,7 +75,7 @@ def test_other_images_of_the_same_classes_are_all_evaluated(fill):
     whole = datasets.open_evaluation("oct2017", folder / "train", ("b", "a"), **about)
     assert (whole.train_examples, whole.eval_examples, whole.class_names) == (0, 5, ("b", "a"))
     assert datasets.open_evaluation("images", folder, ("a", "b"), **about).eval_examples == 2
-    with pytest.raises(ValueError, match="train does not have the classes of the run: it lacks c; the run does not kn"):
+    with pytest.raises(ValueError, match="train does not have the classes of the run: it lacks 'c'; the run does not"):
         datasets.open_evaluation("images", folder / "train", ("a", "c"), **about)
     with pytest.raises(ValueError, match="a folder of class folders is for classification"):
         datasets.open_evaluation("images", folder, ("a", "b"), task="multilabel", **about)
@@ -188,11 +188,11 @@ def test_suffixes_of_any_case_count_and_hidden_files_do_not(fill):
     ("numbers", "message"),
     [
         ({}, "has no class folders"),
-        ({"a": 0, "b": 0}, "none of the class folders in .* has image files: a, b"),
-        ({"a": 3}, "has only one class, a: at least two"),
+        ({"a": 0, "b": 0}, "none of the class folders in .* has image files: 'a', 'b'"),
+        ({"a": 3}, "has only one class, 'a': at least two"),
         ({"a": 3, "b": 0}, "class folder .*b has no image files"),
-        ({"a": 3, "b": 1}, "class b has one image, .*000.jpg: at least two"),
-        ({"train/a": 1, "train/b": 1, "test/a": 1, "test/c": 1}, "same classes, but only one of them has b, c"),
+        ({"a": 3, "b": 1}, "class 'b' has one image, .*000.jpg: at least two"),
+        ({"train/a": 1, "train/b": 1, "test/a": 1, "test/c": 1}, "same classes, but only one of them has 'b', 'c'"),
         (
             {"Train/a": 1, "Test/a": 1},
             "has Train, but no folder train .*: rename it to train, and .* to test, val, valid",

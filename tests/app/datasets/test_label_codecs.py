@@ -29,7 +29,7 @@ def test_labels_are_read_named_and_encoded(task, texts, names, encoded):
     "task, text, message",
     [
         ("classification", "", "has no label"),
-        ("classification", "cat|dog", "has several labels, cat|dog, which need the task multilabel"),
+        ("classification", "cat|dog", "has several labels, 'cat|dog', which need the task multilabel"),
         ("regression", "two", "has the label 'two', which is not a number"),
         ("regression", "1e39", "has the label 1e39, which float32 cannot hold"),
     ],

@@ -61,7 +61,7 @@ def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
 
 def test_a_label_keeps_a_training_image(manifest):
     rows = manifest(("path", "label", "split"), ("a", "cat", "train"), ("b", "dog", "train"), ("c", "dog", "test"))
-    with holding_out_by(BY_RANK), pytest.raises(ValueError, match="label (cat|dog) has too few training images"):
+    with holding_out_by(BY_RANK), pytest.raises(ValueError, match="label '(cat|dog)' has too few training images"):
         open_manifest(rows, "multilabel").with_validation(0.5)
 
 
@@ -98,7 +98,7 @@ def test_other_rows_are_all_evaluated_or_those_of_their_split(manifest):
     assert (data.eval_examples, data.eval.labels.tolist(), data.train_examples) == (2, [1, 1], 0)
     file = manifest(("path", "label", "split"), ("1", "a", "train"), ("2", "b", "test"))
     assert datasets.open_evaluation("manifest", file, ("a", "b"), **about).eval.labels.tolist() == [1]
-    with pytest.raises(ValueError, match="the run does not know b"):
+    with pytest.raises(ValueError, match="the run does not know 'b'"):
         datasets.open_evaluation("manifest", file, ("a", "c"), **about)
 
 
@@ -204,21 +204,27 @@ def test_of_many_bad_rows_ten_are_named(manifest):
 @pytest.mark.parametrize(
     "rows, task, refusal",
     [
-        ([("file", "label"), ("a", "b")], "classification", "needs one column path; its first line has file, label$"),
-        ([("path", "label", "split", "split")], "classification", "needs one column split; its first line has path,"),
-        ([("path;label",), ("a;b",)], "classification", "its first line has path;label, and ';' instead of commas$"),
+        ([("file", "label"), ("a", "b")], "classification", "has 'file', 'label': rename 'file' to path; a path is"),
+        ([("path", "label", "split", "split")], "classification", "one column split; .* has 'path', .*'split'$"),
+        (
+            [("Image ID", "diagnosis", "sex"), ("a", "b", "c")],
+            "classification",
+            "one column path and one column label; .*: rename 'Image ID' to path and 'diagnosis' to label; a path is",
+        ),
+        ([("a/1.JPG", "cat"), ("b", "dog")], "classification", "begin the file with a line .* such as path,label$"),
+        ([("path;label",), ("a;b",)], "classification", "its first line has 'path;label', and ';' instead of commas$"),
         (
             [("path", "label", "split"), ("a", "1.5", "train"), ("b", "2.5", "test")],
             "classification",
-            "no training rows for 2.5; for labels that are numbers, choose the task regression$",
+            "no training rows for '2.5'; for labels that are numbers, choose the task regression$",
         ),
-        ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, x\|y, which need the task"),
+        ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, 'x\|y', which need the"),
         ([("path", "label"), *((f"{i}", "x") for i in range(20))], "classification", "has 1 classes .*at least 2"),
         ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 training rows and 0 evaluation rows"),
         (
             [("path", "label", "split"), ("a", "x", "train"), ("b", "y", "test")],
             "classification",
-            "has no training rows for y$",
+            "has no training rows for 'y'$",
         ),
         ([("path", "label"), ("a", "")], "classification", "bad rows: line 2 has no label$"),
         ([("path", "label")], "kinds", "task must be one of classification, multilabel, regression, got 'kinds'$"),
@@ -244,3 +250,13 @@ def test_quoted_values_may_follow_a_blank(manifest):
     path = manifest(("path", "label"), *((f"{number}.png", "a b"[:: number % 2 * 2 - 1]) for number in range(4)))
     path.write_text(path.read_text().replace(",", ', "').replace("\n", '"\n'))
     assert open_manifest(path).class_names == ("a b", "b a")
+
+
+def test_rows_in_absolute_and_relative_paths_are_trained_on_together(manifest, tmp_path, monkeypatch):
+    rows = [(f"{number}.png", "ab"[number % 2]) for number in range(10)]
+    manifest(("path", "label"), *rows, (str(tmp_path / "9.png"), "b"), (str(tmp_path / "8.png"), "a"))
+    monkeypatch.chdir(tmp_path)
+    data = open_manifest("labels.csv")
+    assert _files(SimpleNamespace(data_dir="labels.csv"), data) == str(tmp_path)
+    sides = [{os.path.abspath(path) for path in part.paths} for part in (data.train, data.eval)]
+    assert len(sides[0]) + len(sides[1]) == 10 and not sides[0] & sides[1]

@@ -119,7 +119,7 @@ def test_a_share_of_each_class_is_held_out_to_choose_on(tmp_path):
     assert choosing.eval_examples == 6 and not choosing.validation_examples
     assert data.to_choose_on() is data and not data.with_validation(0).validation_examples
     assert split.limited(3).validation_examples == 3
-    with holding_out_by(BY_RANK), pytest.raises(ValueError, match="class 0 has too few .* 10, to hold out 0.95"):
+    with holding_out_by(BY_RANK), pytest.raises(ValueError, match="class '0' has too few .* 10, to hold out 0.95"):
         data.with_validation(0.95)
 
 
@@ -136,7 +136,7 @@ def test_other_data_must_have_the_classes_of_the_run(tmp_path):
     path = save(tmp_path / "a.npz", **arrays(), class_names=["x", "y", "z"])
     about = {"image_size": (8, 6)}
     assert datasets.open_evaluation("npz", path, ("x", "y", "z"), **about).eval_examples == 6
-    with pytest.raises(ValueError, match="a.npz does not have the classes of the run: it lacks w; the run .* know z"):
+    with pytest.raises(ValueError, match="a.npz does not have the classes of the run: it lacks 'w'; .* know 'z'"):
         datasets.open_evaluation("npz", path, ("x", "y", "w"), **about)
-    with pytest.raises(ValueError, match="a.npz has the classes of the run in another order: x, y, z"):
+    with pytest.raises(ValueError, match="a.npz has the classes of the run in another order: 'x', 'y', 'z'"):
         datasets.open_evaluation("npz", path, ("z", "y", "x"), **about)

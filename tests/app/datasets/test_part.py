@@ -26,7 +26,7 @@ def test_a_share_leaves_each_class_an_example():
     assert (
         held_out(two, 0.01, names) == held_out(two, 0.1666, names) and len(held_out(two, 0.01, names)) == 2
     )  # one of each class
-    with pytest.raises(ValueError, match=r"class owl has too few training examples, 1, to hold out 0\.25"):
+    with pytest.raises(ValueError, match=r"class 'owl' has too few training examples, 1, to hold out 0\.25"):
         held_out(PETS, 0.25, names)
 
 

@@ -1,5 +1,7 @@
 """TensorFlow Datasets: with its own mocked data, and without the package."""
 
+import importlib.util
+import logging
 import sys
 import types
 
@@ -8,8 +10,9 @@ import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets import tfds
 from estimator_train.app.datasets.dataset import Dataset, default_settings
-from estimator_train.app.datasets.tfds import TfdsSplit
+from estimator_train.app.datasets.tfds import Named, TfdsSplit
 
 
 def test_without_the_package_the_hint_is_one_line(monkeypatch):
@@ -17,6 +20,18 @@ def test_without_the_package_the_hint_is_one_line(monkeypatch):
     for name in ("tfds:mnist", "cats_vs_dogs"):
         with pytest.raises(ValueError, match=r"^(mnist|cats_vs_dogs) needs .*pip install tensorflow-datasets \w+$"):
             datasets.open_dataset(name)
+
+
+def test_asking_whether_data_is_here_prints_no_line_of_the_package(monkeypatch, capfd):
+    def builder(name, data_dir):
+        logging.getLogger("absl").warning("Variant folder %s has no dataset_info.json", data_dir)
+        return types.SimpleNamespace(is_prepared=lambda: False)
+
+    monkeypatch.setattr(tfds, "_builder", builder)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    assert not Named("mnist").is_here("folder")
+    assert capfd.readouterr() == ("", "")
+    assert not logging.getLogger("absl").disabled
 
 
 def test_cats_vs_dogs_may_be_a_local_folder(tmp_path):
@@ -28,11 +43,11 @@ def test_cats_vs_dogs_may_be_a_local_folder(tmp_path):
     assert (data.train_examples, data.eval_examples) == (2, 2)
 
 
-@pytest.fixture
-def tfds(tmp_path, monkeypatch):
-    tfds = pytest.importorskip("tensorflow_datasets")
+@pytest.fixture(name="tfds")
+def package(tmp_path, monkeypatch):
+    package = pytest.importorskip("tensorflow_datasets")
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "tfds"))
-    return tfds
+    return package
 
 
 def test_any_image_classification_set_is_read(tfds):

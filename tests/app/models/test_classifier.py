@@ -9,6 +9,7 @@ import tf_keras as keras
 from estimator_train.app import models
 from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.classifier import freeze_backbone, preprocessed
+from estimator_train.app.models.defaults import least_size
 
 # One of each module of keras.applications.
 SMALL_ONES = (
@@ -20,8 +21,6 @@ SMALL_ONES = (
 # An old one, one with another smallest size, and one with layers of its own; one that begins with a Normalization is
 # compared with Keras' below. `python -m tests.app.models.every_classifier` builds all.
 BUILT = ("mobilenet", "xception", "convnext_tiny")
-
-SMALLEST = {"InceptionV3": 75, "InceptionResNetV2": 75, "Xception": 71}
 
 
 def backbone(model):
@@ -54,19 +53,17 @@ def test_a_classifier_of_smallest_size_trains_all_of_random_weights(name):
 
 
 @pytest.mark.parametrize("name", SMALL_ONES)
-def test_smaller_images_than_each_family_takes_are_refused(name):
-    side = smallest_side(name)
-    with pytest.raises(ValueError, match=f"{CLASSES[name]} takes images of at least {side} x {side} pixels") as caught:
-        models.build_model(name, image_size=(side, side - 1), num_classes=3, weights="none")
+def test_keras_refuses_the_smaller_images_that_are_refused_without_it(name):
+    side = least_size(name)
+    with pytest.raises(ValueError, match=f"^{name} takes images of at least {side} x {side} pixels") as caught:
+        models.check_options(name, image_size=(side, side - 1))
     assert str(caught.value).endswith(f"got image_size ({side}, {side - 1})")
-
-
-def smallest_side(name):
-    return SMALLEST.get(CLASSES[name], 32)
+    with pytest.raises(ValueError, match=f"at least {side} ?x ?{side}"):
+        getattr(keras.applications, CLASSES[name])(include_top=False, weights=None, input_shape=(side, side - 1, 3))
 
 
 def check_classifier(name):
-    side = smallest_side(name)
+    side = least_size(name)
     model = models.build_model(name, image_size=(side, side), num_classes=3, weights="none")
     assert (model.input_shape, model.output_shape) == ((None, side, side, 3), (None, 3))
     assert all(layer.trainable for layer in backbone(model).layers)

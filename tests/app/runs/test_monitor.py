@@ -49,7 +49,7 @@ def test_a_metric_that_the_best_checkpoint_so_far_does_not_tell_is_refused(tmp_p
     result = tmp_path / "model.ckpt-6.eval_result.json"
     result.write_text(json.dumps({"loss": 1.0, "accuracy": 0.5, "global_step": 6}))
     Monitor("accuracy", "max").check(("A", "B"), str(best))
-    with pytest.raises(ValueError, match=r"does not have it .*; give one of accuracy, loss, or move"):
+    with pytest.raises(ValueError, match=r"does not have it .*; give one of 'accuracy', 'loss', or move"):
         Monitor("macro_f1", "max").check(("A", "B"), str(best))
     Monitor("macro_f1", "max").check(("A", "B"), None)
     result.write_text("{")  # the exporter says so

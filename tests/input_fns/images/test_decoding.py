@@ -138,7 +138,8 @@ def test_other_formats_never_reach_a_decoder_whatever_their_name(tmp_path, fast)
     paths = sorted(str(path) for path in tmp_path.iterdir())
     images, places = decode_own_channels(paths, SIZE, fast=fast)
     assert len(images) == len(places) == 0
-    assert {str(fault_of_file(path)) for path in paths} == {"cannot be decoded: no readable image; delete it"}
+    faults = {str(fault_of_file(path)).removeprefix("cannot be decoded: ") for path in paths}
+    assert faults == {"no readable image; delete it", "an animated WebP; save one of its frames as an image"}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -157,7 +158,7 @@ def test_pixels_are_counted_in_the_header_before_decoding(tmp_path, width, heigh
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         decode_image(path.read_bytes(), SIZE)
     assert ("at most 89478485 pixels" in str(error.value)) == too_large
-    large = f"cannot be decoded: its {width} x {height} pixels exceed 89478485 (scale it down)"
+    large = f"cannot be decoded: its {width} x {height} pixels exceed 89478485"
     assert fault_of_file(str(path)).what == (large if too_large else "cannot be decoded: no readable image")
 
 
@@ -168,7 +169,7 @@ def test_pixels_of_a_jpeg_are_counted_in_the_header(tmp_path):
     start = contents(path).index(header) + len(header)
     path.write_bytes(contents(path)[:start] + struct.pack(">2H", 9000, 10000) + contents(path)[start + 4 :])
     assert len(decode_files([str(path)], SIZE)[0]) == 0
-    assert "its 10000 x 9000 pixels exceed 89478485 (scale it down)" in fault_of_file(str(path)).what
+    assert "its 10000 x 9000 pixels exceed 89478485" in fault_of_file(str(path)).what
 
 
 def test_a_jpeg_cut_off_is_refused_before_the_decoder_prints_lines(capfd):

@@ -5,7 +5,7 @@ import shlex
 
 import click
 
-from estimator_train._engine.host.files import printable
+from estimator_train._engine.host.files import printable, quoted
 from estimator_train.app.cli.commands.dataset_run import must_be_fetched
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import warn
@@ -68,7 +68,7 @@ def _check_classes(folders, settings):
 def _classes(settings):
     if not settings.class_names:
         return "no classes"
-    return f"the classes {', '.join(settings.class_names)}"
+    return f"the classes {quoted(settings.class_names)}"
 
 
 def _without_images(run, first):

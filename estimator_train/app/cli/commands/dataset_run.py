@@ -135,7 +135,7 @@ def check(run: Run) -> None:
     with one_line_errors():
         for each in (settings, *(phase for phase, _ in settings.in_phases())):
             if each.model:
-                models.check_freeze(each.model, each.weights, each.freeze)
+                models.check_options(each.model, image_size=each.image_size, weights=each.weights, freeze=each.freeze)
         if run.missing:  # the other checks need the data
             return
         for first_step, last_step in run.steps_of_parts[len(run.progress.ended_phases) :]:

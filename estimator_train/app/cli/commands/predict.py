@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from estimator_train._engine.host.files import printable
+from estimator_train._engine.host.files import printable, quoted
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
@@ -100,7 +100,7 @@ def _find(arguments):
     special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
     paths = [path for path in present if path not in special]
     if not paths:
-        nothing = f"there is no image file {', '.join(map(printable, absent + special))}"
+        nothing = f"there is no image file {quoted(absent + special)}"
         raise click.ClickException("; ".join([nothing, *unreadable]))
     faults = [f"{argument}: there is no such image file" for argument in absent]
     faults += [f"{path} is a pipe, socket or device, not an image file" for path in special]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.host.files import quoted
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn
@@ -141,7 +142,7 @@ class CollectPredictions(v1.train.SessionRunHook):
         labels, predictions = zip(*self._batches, strict=True)
         try:
             if len(predictions[0]) > 1:
-                raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, not a single one")
+                raise ValueError(f"the model has the outputs {quoted(predictions[0])}, not a single one")
             (name,) = predictions[0]
             outputs = np.concatenate([batch[name] for batch in predictions])
             return tasks.named(self._task).checked(self._class_names, np.concatenate(labels), outputs)

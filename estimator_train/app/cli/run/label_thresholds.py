@@ -4,6 +4,7 @@ import os
 
 import click
 
+from estimator_train._engine.host.files import quoted
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import listed
 from estimator_train.app.cli.run import evaluation
@@ -30,7 +31,7 @@ def choose(settings, data, model_dir, checkpoint):
     _say(f"the thresholds of the best {thresholds.CRITERION} are {shown}, kept in {_file(model_dir)}", chosen)
     if unseen := [name for name, each in evaluated.result.labels.items() if not each.support]:
         more = f" and {len(unseen) - _SHOWN} more" if len(unseen) > _SHOWN else ""
-        click.echo(f"no image has {', '.join(unseen[:_SHOWN])}{more}: the threshold remains 0.5", err=True)
+        click.echo(f"no image has {quoted(unseen[:_SHOWN])}{more}: the threshold remains 0.5", err=True)
     return values
 
 

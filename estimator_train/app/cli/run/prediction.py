@@ -10,7 +10,7 @@ import tqdm
 from estimator_train.app.cli.errors import run_errors
 from estimator_train.app.cli.run.build import build_estimator
 from estimator_train.input_fns.images.decoding import decode_files
-from estimator_train.input_fns.images.faults import fault_of_file
+from estimator_train.input_fns.images.faults import DELETE, fault_of_file
 
 
 def predict(settings, model_dir, checkpoint, paths):
@@ -24,10 +24,14 @@ def predict(settings, model_dir, checkpoint, paths):
             progress.update()
     by_path = dict(zip(decoded, predictions, strict=True))
     finite = {path: values for path, values in by_path.items() if np.isfinite(values).all()}
-    faults = [f"{path} {fault_of_file(path).what}" for path in paths if path not in by_path]
+    faults = [f"{path} {_said(fault_of_file(path))}" for path in paths if path not in by_path]
     # NaN would be the first class.
     faults += [f"{path}: the model gives numbers that are not finite" for path in by_path if path not in finite]
     return finite, faults
+
+
+def _said(fault):
+    return fault.what if fault.remedy == DELETE else str(fault)
 
 
 def _input_fn(paths, settings, decoded):
@@ -55,7 +59,7 @@ def _outputs(prediction, settings):
     number = len(settings.class_names)
     values, *others = prediction.values()
     if others or values.shape != (number or 1,):
-        shapes, needed = ", ".join(f"{name} {value.shape}" for name, value in prediction.items()), "one number"
+        shapes, needed = ", ".join(f"{name!r} {value.shape}" for name, value in prediction.items()), "one number"
         if number:
             needed = f"one probability for each of the {number} classes or labels"
         raise click.ClickException(f"the model gives {shapes} for an image, and predict needs {needed}")

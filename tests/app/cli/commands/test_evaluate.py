@@ -308,6 +308,6 @@ def test_classes_other_than_the_runs_are_refused_before_tensorflow_loads(setting
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert (result.returncode, result.stdout) == (2, "False\n")
     assert result.stderr == (
-        f"estimator_train: the run in run knows the classes bright, dark, but {tmp_path}/changed has bright, grey; "
-        "evaluate on the same classes\n"
+        f"estimator_train: the run in run knows the classes 'bright', 'dark', but {tmp_path}/changed has 'bright', "
+        "'grey'; evaluate on the same classes\n"
     )

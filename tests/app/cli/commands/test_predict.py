@@ -171,7 +171,7 @@ def test_unreadable_images_are_named_and_the_others_predicted(command, trained, 
         "estimator_train: a cut.jpeg cannot be decoded: no readable image",
         "estimator_train: c empty.png cannot be decoded: no readable image",
         "estimator_train: d.txt cannot be decoded: no readable image",
-        "estimator_train: e.HEIC cannot be decoded: TensorFlow reads no HEIC (convert it to JPEG)",
+        "estimator_train: e.HEIC cannot be decoded: TensorFlow reads no HEIC; convert it to JPEG",
     ]
 
 
@@ -211,7 +211,7 @@ def test_folders_that_cannot_be_read_are_named_and_the_others_searched(scans, da
 def test_a_folder_that_cannot_be_read_is_one_line(command, trained, scans, dark_is_closed):
     code, output, errors = command("predict", "--model-dir", trained.model_dir, scans / "dark")
     reason = f"{scans}/dark cannot be read: Permission denied"
-    assert (code, output, errors) == (2, "", f"estimator_train: there is no image file {scans}/dark; {reason}\n")
+    assert (code, output, errors) == (2, "", f"estimator_train: there is no image file '{scans}/dark'; {reason}\n")
 
 
 @pytest.mark.slow

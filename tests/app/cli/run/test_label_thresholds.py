@@ -44,7 +44,7 @@ def test_they_are_chosen_kept_and_said(findings, evaluated, validation_examples,
     file = tmp_path / "thresholds.json"
     assert capsys.readouterr().err.splitlines() == [
         f"the thresholds of the best F1 are cat 0.2000, dog 0.5000, kept in {file}, chosen on {said}",
-        "no image has dog: the threshold remains 0.5",
+        "no image has 'dog': the threshold remains 0.5",
     ]
     # The checkpoint that --keep-best keeps is a copy in another folder.
     assert label_thresholds.kept(findings, str(tmp_path), f"{tmp_path}/export/best_checkpoint/model.ckpt-6") == chosen
