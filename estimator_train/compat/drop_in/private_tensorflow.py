@@ -4,6 +4,8 @@ import importlib
 from collections.abc import Callable
 from types import ModuleType
 
+import tensorflow as tf
+
 
 def fn_args(function: Callable) -> tuple[str, ...]:
     """Returns a tuple of the names of a function's arguments, like the old library's `util.fn_args`."""
@@ -17,6 +19,13 @@ def deprecation() -> ModuleType:
     from tensorflow.python.util import deprecation
 
     return deprecation
+
+
+def iterator_saveable(iterator: tf.Tensor, policy: tf.data.experimental.ExternalStatePolicy) -> object:
+    """Returns what a v1 Saver needs to save an iterator, given as its resource."""
+    from tensorflow.python.data.ops import iterator_ops
+
+    return iterator_ops._IteratorSaveable(iterator, iterator.name, external_state_policy=policy)
 
 
 def lookup_ops() -> ModuleType:

@@ -4,7 +4,6 @@ Any release may change them: then a name that works is said to be absent, and th
 """
 
 API = "tensorflow._api.v2"
-INSIDE = "tensorflow.python"
 
 
 def keras_module(mode: str = "v2", submodule: str = "") -> str:
