@@ -735,12 +735,12 @@ def test_missing_labels_are_reported(method, tmp_path):
 
 def test_an_error_in_a_model_has_a_traceback_as_short_as_fits(tmp_path):
     estimator = counting_estimator(tmp_path)
-    with pytest.raises(ValueError, match="expected shape=.*None, 12") as raised:
+    with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 12") as raised:
         estimator.train(rows(examples=5))
     assert len("".join(traceback.format_exception(raised.value)).splitlines()) < 60
     tf.debugging.disable_traceback_filtering()
     try:
-        with pytest.raises(ValueError, match="expected shape=.*None, 12") as raised:
+        with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 12") as raised:
             estimator.train(rows(examples=5))
     finally:
         tf.debugging.enable_traceback_filtering()

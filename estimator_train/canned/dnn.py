@@ -143,9 +143,8 @@ def dnn_logit_fn_builder(
     Raises ValueError if a number of units is not positive, or a column is not dense.
     """
     sizes = [] if hidden_units is None else list(hidden_units)
-    for size in [units, *sizes]:
-        if not isinstance(size, numbers.Real) or size < 1:  # Dense rounds down, as in programs that write n / 2
-            raise ValueError(f"units and hidden_units must be positive numbers, given: {units!r}, {sizes}")
+    if not all(map(_is_number_of_units, [units, *sizes])):
+        raise ValueError(f"units and hidden_units must be positive numbers, given: {units!r}, {sizes}")
     if isinstance(dropout, numbers.Real) and not dropout:
         dropout = None  # tf.nn.dropout would draw a seed, on which the initial values of the next layers depend
     columns = check_columns(feature_columns, "feature_columns", dense=True)
@@ -170,3 +169,11 @@ def dnn_logit_fn_builder(
         return logits
 
     return dnn_logit_fn
+
+
+def _is_number_of_units(size):
+    """Tells whether Dense takes `size`; it rounds down the n / 2 of programs, and reads the texts of their flags."""
+    try:
+        return int(size) > 0
+    except (OverflowError, TypeError, ValueError):
+        return False

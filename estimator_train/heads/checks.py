@@ -88,8 +88,9 @@ def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
 def check_logits(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor:
     """Returns `logits` as float32 [D0, D1, ... DN, expected_logits_dimension].
 
-    Raises ValueError if the shape is different. If the rank is unknown in the graph, the shape is checked when the
-    logits are computed.
+    Raises ValueError if the shape is different. A shape that is unknown in the graph is checked when the logits are
+    computed. With the behavior of TensorFlow 1, as in tf.estimator, only an unknown rank is: programs train logits of
+    (N, N), from a sum of (N, 1) and (N,), whose last dimension their graph does not know.
     """
     dimension = expected_logits_dimension
     logits = tf.cast(logits, tf.float32)
@@ -102,7 +103,9 @@ def check_logits(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor
         raise ValueError(f"logits must have rank at least 2. Received rank {len(sizes)}, shape {logits.shape}")
     if sizes[-1] not in (None, dimension):
         raise ValueError(f"{message}, got {logits.shape}; the logits_dimension is {dimension}.")
-    return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
+    if sizes[-1] is None and not isinstance(logits.shape[-1], v1.Dimension):  # as with TensorFlow 2's shapes
+        return _asserted(logits, tf.equal(tf.shape(logits)[-1], dimension), message)
+    return logits
 
 
 def check_labels(labels: Any, logits: tf.Tensor, expected_labels_dimension: int) -> tf.Tensor:

@@ -38,7 +38,8 @@ def test_dnn_classifier_with_batch_norm(generation, columns, examples, initial_v
     [
         ({"hidden_units": [0]}, "positive"),
         ({"hidden_units": [4, -1]}, "positive"),
-        ({"hidden_units": ["4"]}, "positive"),
+        ({"hidden_units": ["4", "2.5"]}, r"must be positive numbers, given: 1, \['4', '2.5'\]"),
+        ({"hidden_units": [None]}, "positive"),
         ({"feature_columns": []}, "must not be empty"),
         ({"feature_columns": ["a"]}, "'a'"),
         ({"feature_columns": [fc.numeric_column("a"), fc.numeric_column("a")]}, "two columns named 'a'"),
@@ -70,3 +71,14 @@ def test_units_may_be_an_array_and_a_dropout_of_0_changes_no_initial_value(gener
     undropped = weights(None)
     assert undropped.shape == (4, 2)
     np.testing.assert_array_equal(weights(0), undropped)
+
+
+@pytest.mark.parametrize("kind", ["DNNClassifier", "DNNLinearCombinedClassifier"])
+def test_units_may_be_the_texts_of_a_flag(generation, kind):
+    """As in 1.15.5 and 2.15.1, because Dense calls int."""
+    prefix = "dnn_" * (kind != "DNNClassifier")
+    units = {f"{prefix}hidden_units": "4, 2".split(","), f"{prefix}feature_columns": [fc.numeric_column("b")]}
+    with tf.Graph().as_default():
+        getattr(generation, kind)(**units).model_fn({"b": tf.constant([[1.0]])}, None, "infer", None)
+        shapes = [variable.shape.as_list() for variable in v1.trainable_variables()]
+    assert shapes == [[1, 4], [4], [4, 2], [2], [2, 1], [1]]

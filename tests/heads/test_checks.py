@@ -107,6 +107,12 @@ def test_shapes_known_only_at_run_time_are_checked_then(labels, weights, message
         run(loss)
 
 
+def test_logits_of_an_unknown_dimension_are_checked_at_run_time(run):
+    logits = v1.placeholder_with_default(tf.ones([2, 2]), [None, None])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="logits shape must be .*logits_dimension"):
+        run(BinaryClassHead().predictions(logits, ["logits"]))
+
+
 @pytest.mark.parametrize(
     ("head", "arguments", "message"),
     [

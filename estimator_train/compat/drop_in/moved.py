@@ -37,8 +37,8 @@ MODULES = {
     },
 }
 
-# Names that modules below tensorflow.python have lost, and where they are today; "old=new" renames.
-NAMES = {
+# Names that modules below tensorflow.python have lost, and where they are there today; "old=new" renames.
+_INSIDE = {
     "framework.ops": {
         "framework.indexed_slices": "IndexedSlices",
         "framework.tensor": "Tensor",
@@ -57,6 +57,22 @@ NAMES = {
     "saved_model.utils_impl": {"saved_model.path_helpers": "get_assets_dir get_variables_dir get_variables_path"},
     "util.nest": {"util.nest": "is_sequence=is_nested"},
     "util.tf_export": {"util.tf_export": "estimator_export=tf_export"},
+}
+# Names that TensorFlow has lost, and that are here, in modules of TensorFlow.
+_HERE = dict.fromkeys(
+    [
+        "tensorflow._api.v2.compat.v1.data.experimental",
+        "tensorflow._api.v2.compat.v2.data.experimental",
+        "tensorflow._api.v2.data.experimental",
+        "tensorflow.python.data.experimental.ops.iterator_ops",
+    ],
+    {"compat.drop_in.input_checkpoints": "CheckpointInputPipelineHook"},
+)
+
+# For each module, a dict of the names that it has lost to their places today, as "module:name".
+NAMES = {
+    **{f"tensorflow.python.{module}": places(table, "tensorflow.python.") for module, table in _INSIDE.items()},
+    **{module: places(table, "estimator_train.") for module, table in _HERE.items()},
 }
 
 
@@ -80,8 +96,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def restore_names() -> None:
     """Sets the names that TensorFlow's modules have lost; a name that a module has stays as it is."""
-    for old, table in NAMES.items():
-        module = importlib.import_module(f"tensorflow.python.{old}")
-        for name, place in places(table, "tensorflow.python.").items():
+    for path, table in NAMES.items():
+        module = importlib.import_module(path)
+        for name, place in table.items():
             if not hasattr(module, name):
                 setattr(module, name, pkgutil.resolve_name(place))

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from types import ModuleType
 
+import tensorflow as tf
+
 from estimator_train._engine.libraries import private_names_of
 
 
@@ -20,6 +22,14 @@ def deprecation() -> ModuleType:
     from tensorflow.python.util import deprecation
 
     return deprecation
+
+
+@private_names_of("tensorflow")
+def iterator_saveable(iterator: tf.Tensor, policy: tf.data.experimental.ExternalStatePolicy) -> object:
+    """Returns what a v1 Saver needs to save an iterator, given as its resource."""
+    from tensorflow.python.data.ops import iterator_ops
+
+    return iterator_ops._IteratorSaveable(iterator, iterator.name, external_state_policy=policy)
 
 
 @private_names_of("tensorflow")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from estimator_train.compat.drop_in import moved, names
 from estimator_train.compat.scan.installed import Target, file_of, names_of, paths_of
-from estimator_train.compat.scan.private_tensorflow import API, INSIDE
+from estimator_train.compat.scan.private_tensorflow import API
 from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, private_tensorflow
 from estimator_train.compat.tf1.contrib_moved import MOVED
 
@@ -176,8 +176,7 @@ class Lookup:
             places = (self.attribute(path, name) for path in moved.MODULES[module].split())
             return next((found for found in places if found), None)
         found = self._of_file(module, name)
-        restored = moved.NAMES.get(module.removeprefix(f"{INSIDE}."), {})
-        if found is None and name in names.places(restored):
+        if found is None and name in moved.NAMES.get(module, ()):
             return VALUE
         return found
 

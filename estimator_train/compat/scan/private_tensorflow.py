@@ -6,7 +6,6 @@ Any release may change them: then a name that works is said to be absent, and th
 from estimator_train._engine.libraries import private_names_of
 
 API = "tensorflow._api.v2"
-INSIDE = "tensorflow.python"
 # An extension that has no names, though tensorflow.python.pywrap_tensorflow imports * from it, as TensorFlow 1 did.
 WITHOUT_NAMES = "tensorflow.python._pywrap_tensorflow_internal"
 

@@ -77,7 +77,6 @@ _REPLACED = {
     "crf_decode": "crf.CrfDecodeBackwardRnnCell crf.CrfDecodeForwardRnnCell",
     "crf_log_norm": "crf.CrfForwardRnnCell",
     "Dataset.map with tf.ensure_shape": "data.AssertElementShape data.assert_element_shape",
-    "estimator_train.RunConfig(resume_input=True)": "data.CheckpointInputPipelineHook",
     "tf.data.Options().threading": "data.set_threadpool",
     "Dataset.window": "data.sliding_window_batch",
     "Dataset.reduce": "data.reduce_dataset",

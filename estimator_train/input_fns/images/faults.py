@@ -56,7 +56,7 @@ def fault_of_file(path: str | bytes) -> Fault:
     return Fault("cannot be decoded: no readable image", DELETE)
 
 
-def _size_in_header(encoded):
+def _size_in_header(encoded: tf.Tensor) -> tuple[int, int] | None:
     """Returns (width, height) of a JPEG or PNG; None for another format or a damaged header."""
     with eager_mode():
         try:

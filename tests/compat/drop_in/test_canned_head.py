@@ -155,3 +155,35 @@ def test_only_one_of_optimizer_and_train_op_fn_is_taken():
     for training, message in (({}, "be None"), ({"optimizer": 1, "train_op_fn": 1}, "be set")):
         with tf.Graph().as_default(), pytest.raises(ValueError, match=f"cannot both {message}"):
             _regression_head().create_estimator_spec({}, "train", tf.ones([2, 1]), tf.ones([2, 1]), **training)
+
+
+@pytest.fixture
+def shapes_of_tensorflow_1():
+    v1.disable_v2_tensorshape()
+    yield
+    v1.enable_v2_tensorshape()
+
+
+@pytest.mark.parametrize(
+    ("of_tensorflow_1", "expected"), [(True, [-1.1389015, -1.2760618]), (False, [0.11093929, -0.37419727])]
+)
+@pytest.mark.usefixtures("shapes_of_tensorflow_1")
+def test_logits_of_each_example_for_each_example_are_trained(of_tensorflow_1, expected):
+    """The first weights are those of TensorFlow 1.15.5, too; 2.15.1 gives both without TensorFlow 2's behavior."""
+    from tensorflow_estimator.python.estimator.canned import head as head_lib
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.train.create_global_step()
+        x = v1.placeholder_with_default([[1.0, 2.0], [0.0, 1.0], [2.0, 1.0], [1.0, 1.0]], [None, 2])
+        weights = v1.get_variable("w", initializer=[[0.3], [-0.2]])
+        logits = tf.matmul(x, weights) + tf.reduce_sum(x, -1)  # (N, 1) and (N,) add up to (N, N)
+        head = et.BinaryClassHead()
+        if of_tensorflow_1:
+            head = head_lib._binary_logistic_head_with_sigmoid_cross_entropy_loss()
+        labels = v1.placeholder_with_default([0, 1, 0, 1], [None])
+        train_op_fn = v1.train.GradientDescentOptimizer(0.1).minimize
+        spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=train_op_fn)
+        session.run(v1.global_variables_initializer())
+        for _ in range(3):
+            session.run(spec.train_op)
+        assert session.run(weights)[:, 0] == pytest.approx(expected, rel=1e-6)

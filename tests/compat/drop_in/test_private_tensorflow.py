@@ -36,6 +36,23 @@ def test_the_decorators_of_deprecated_functions(log_lines):
     assert "Use the other function." in "".join(log_lines)
 
 
+def test_an_iterator_is_saved_and_restored(tmp_path):
+    """tf.data.experimental.CheckpointInputPipelineHook would save nothing."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        iterator = v1.data.make_initializable_iterator(v1.data.Dataset.range(5))
+        (resource,) = v1.get_collection("iterators")
+        policy = tf.data.experimental.ExternalStatePolicy.FAIL
+        saver = v1.train.Saver([private_tensorflow.iterator_saveable(resource, policy)])
+        number = iterator.get_next()
+        session.run([iterator.initializer])
+        assert session.run(number) == 0
+        path = saver.save(session, str(tmp_path / "input"))
+        assert session.run(number) == 1 and session.run(number) == 2
+        saver.restore(session, path)
+        assert session.run(number) == 1
+
+
 def test_the_initializers_of_tables_from_text_files(tmp_path):
     """tf.contrib.lookup had TextFileIdTableInitializer and TextFileStringTableInitializer."""
     (tmp_path / "words").write_text("a\nb\n")

@@ -28,6 +28,7 @@ def layers_within(model: keras.Model) -> list[layers.Layer]:
 def clone(model: keras.Model, clone_layer: CloneLayer | None) -> keras.Model:
     copy = _clone_layers(model, clone_layer)
     _copy_the_rest(copy, model)
+    _leave_shapes_to_layers(copy)
     if not compile_by_config(keras, copy, model):
         copy.compile(**_compile_arguments(model))
     if placement.kept(copy):
@@ -49,6 +50,15 @@ def _clone_layers(model: keras.Model, clone_layer: CloneLayer | None) -> keras.M
     if any(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters):
         raise ValueError(f"{type(model).__name__}() takes arguments that Keras does not know.")
     return type(model)(clone.input, clone.output, name=model.name)
+
+
+def _leave_shapes_to_layers(model: keras.Model) -> None:
+    """Lets a model take features of other shapes than its Inputs', as in tf.estimator, if its layers take them."""
+    # Programs train on (28, 28) and serve (784,), for example, with a model that begins with Flatten.
+    if placement.is_graph(model) and model.input_spec is not None:
+        model.input_spec = tf.nest.map_structure(
+            lambda spec: layers.InputSpec(name=spec.name, optional=spec.optional), model.input_spec
+        )
 
 
 def _check_that_layers_are_called_once(model: keras.Model) -> None:

@@ -28,33 +28,34 @@ class DecoupledWeightDecayExtension:
 
     # tf.train.Optimizer calls these, for variables of either kind and gradients of either kind.
     def _apply_dense(self, grad, var):
-        with tf.control_dependencies(self._decays(var)):
+        with tf.control_dependencies(self._decays(var, grad)):
             return super()._apply_dense(grad, var)
 
     def _resource_apply_dense(self, grad, var):
-        with tf.control_dependencies(self._decays(var)):
+        with tf.control_dependencies(self._decays(var, grad)):
             return super()._resource_apply_dense(grad, var)
 
     def _apply_sparse(self, grad, var):
-        with tf.control_dependencies(self._decays(var, grad.indices)):
+        with tf.control_dependencies(self._decays(var, grad.values, grad.indices)):
             return super()._apply_sparse(grad, var)
 
     def _resource_apply_sparse(self, grad, var, indices):
-        with tf.control_dependencies(self._decays(var, indices)):
+        with tf.control_dependencies(self._decays(var, grad, indices)):
             return super()._resource_apply_sparse(grad, var, indices)
 
     def _choose(self, variables):
         if variables:
             self._names_to_decay = {variable.op.name for variable in variables}
 
-    def _decays(self, var, indices=None):
+    def _decays(self, var, grad, indices=None):
         """Returns a list of the op that decays the variable, or its rows `indices`; empty if it does not decay."""
         if self._names_to_decay is not None and var.op.name not in self._names_to_decay:
             return []
         decay = tf.cast(self._weight_decay, var.dtype.base_dtype)
-        if indices is None:
-            return [_v1.assign_sub(var, decay * var)]
-        return [_v1.scatter_sub(var, indices, decay * tf.gather(var, indices))]
+        with tf.control_dependencies([grad]):  # else the gradient may be that of the decayed weights, and often was
+            if indices is None:
+                return [_v1.assign_sub(var, decay * var)]
+            return [_v1.scatter_sub(var, indices, decay * tf.gather(var, indices))]
 
 
 def extend_with_decoupled_weight_decay(base_optimizer):
@@ -153,13 +154,14 @@ class LARSOptimizer(tf.compat.v1.train.MomentumOptimizer):
         return self._apply(super()._resource_apply_dense, grad, var)
 
     def _apply(self, apply, grad, var):
-        """Calls the momentum's `apply` with the variable's learning rate."""
-        rate = self._learning_rate_tensor
-        self._learning_rate_tensor, grad = self.compute_lr(grad, var)
+        """Lets the momentum add up gradients that have been multiplied by the rate of their step, as 1.15 did."""
+        rate, grad = self.compute_lr(grad, var)
+        whole_rate = self._learning_rate_tensor
+        self._learning_rate_tensor = tf.ones([])
         try:
-            return apply(grad, var)
+            return apply(rate * grad, var)
         finally:
-            self._learning_rate_tensor = rate
+            self._learning_rate_tensor = whole_rate
 
 
 class _WrappingOptimizer(tf.compat.v1.train.Optimizer):

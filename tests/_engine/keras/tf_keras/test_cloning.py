@@ -245,3 +245,50 @@ def test_run_eagerly_is_not_ignored_in_silence(caplog):
     model.compile("sgd", "mse", run_eagerly=True)
     model_source(model)
     assert "run_eagerly=True" in caplog.text
+
+
+@pytest.fixture(scope="module")
+def flattening(tmp_path_factory):
+    """A trained Estimator of a model whose Input is (4, 4), and which flattens it."""
+    dense = layers.Dense(2, "softmax", kernel_initializer="ones", name="dense")
+    model = keras.Sequential([layers.Flatten(input_shape=(4, 4)), dense])
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path_factory.mktemp("flattening"))
+    return estimator.train(data_of((4, 4)))
+
+
+def data_of(shape):
+    random = np.random.RandomState(0)
+    data = random.normal(size=(8, *shape)).astype("float32"), random.randint(2, size=(8, 1))
+    return lambda: tf.data.Dataset.from_tensors(data).repeat(2)
+
+
+def test_features_of_another_shape_than_the_inputs_go_through_the_layers(flattening, tmp_path):
+    """The numbers are those of TensorFlow 2.15.1, for each of these shapes."""
+    expected = pytest.approx([0.6455931, 0.3544069])
+    for shape in [(16,), (2, 8), (4, 4, 1)]:
+        assert flattening.evaluate(data_of(shape))["loss"] == pytest.approx(0.540621)
+        assert next(flattening.predict(data_of(shape)))["dense"] == expected
+
+    def receiver_fn():
+        features = tf.compat.v1.placeholder(tf.float32, [None, 16])
+        return et.export.TensorServingInputReceiver(features, features)
+
+    exported = tf.saved_model.load(flattening.export_saved_model(tmp_path, receiver_fn).decode())
+    features, _ = next(iter(data_of((16,))()))
+    assert exported.signatures["serving_default"](features)["dense"][0].numpy() == expected
+    assert flattening.train(data_of((16,))).get_variable_value("global_step") == 4
+
+
+@pytest.mark.parametrize("method", ["train", "evaluate"])
+def test_features_that_a_layer_cannot_take_are_refused(flattening, method):
+    with pytest.raises(ValueError, match=r'layer "dense".*expected axis -1 .* value 16, .* shape \(8, 17\)'):
+        getattr(flattening, method)(data_of((17,)))
+
+
+def test_an_input_that_is_missing_is_named():
+    first, second = keras.Input((2,), name="first"), keras.Input((2,), name="second")
+    model = keras.Model({"first": first, "second": second}, layers.Add()([first, second]))
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match='Missing data for input "second"'):
+        copy_of(model)({"first": tf.ones([1, 2])})
