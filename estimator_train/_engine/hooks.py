@@ -8,21 +8,27 @@ import tensorflow as tf
 
 from estimator_train._engine.keras_forms import is_array, is_callback, shown
 from estimator_train._engine.run_config import RunConfig
+from estimator_train._engine.session import private_tensorflow
+from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import CheckpointSaverListener, SessionRunHook
+
+v1 = tf.compat.v1
 
 
 def next_look(hooks: Collection[SessionRunHook], global_step: int) -> float:
     """Returns the first step after `global_step` that one of the hooks needs to see; math.inf if none needs any.
 
-    A hook says so by a method `next_look(global_step)`. One without it sees every step, as in tf.estimator, unless it
-    does nothing before and after a step. Raises ValueError if a hook returns a step that is no later one.
+    A hook says so by a method `next_look(global_step)`, and for TensorFlow's own hooks their timers do. Another sees
+    every step, as in tf.estimator, unless it does nothing before and after a step. Called after the `before_run` of the
+    hooks. Raises ValueError if a hook returns a step that is no later one.
     """
     if see_each_step(hooks):
         return global_step + 1
     looks = math.inf
     for hook in hooks:
-        if hasattr(hook, "next_look"):
-            look = hook.next_look(global_step)
+        own_look = _look_of(hook)
+        if own_look is not None:
+            look = own_look(global_step)
             if not look > global_step:
                 raise ValueError(
                     f"{type(hook).__name__}.next_look({global_step}) returned {look}; return a later step, or math.inf"
@@ -38,8 +44,83 @@ def see_each_step(hooks: Iterable[SessionRunHook]) -> bool:
     return any(
         _level(hook, name) < _level(hook, "next_look") and is_overridden(hook, name, SessionRunHook)
         for hook in hooks
+        if not _is_stock(hook)
         for name in ("before_run", "after_run")
     )
+
+
+def watches_loss(hook: SessionRunHook, loss: tf.Tensor | str) -> bool:
+    """Returns whether a hook is TensorFlow's that looks for NaN in `loss`, a tensor or its name: it ends a call."""
+    if type(hook) is not v1.train.NanTensorHook or _has_own_methods(hook):
+        return False
+    watched = private_tensorflow.watched_tensor(hook)
+    return watched is loss or (isinstance(watched, str) and watched == getattr(loss, "name", loss))
+
+
+def count_steps(hooks: Iterable[SessionRunHook], steps: int) -> None:
+    """Lets each LoggingTensorHook, which counts calls, count the `steps` of a call before its `after_run`."""
+    for hook in hooks:
+        if _is_stock(hook) and isinstance(hook, v1.train.LoggingTensorHook):
+            private_tensorflow.add_calls(hook, steps - 1)
+
+
+def _look_of(hook: SessionRunHook) -> Callable[[int], float] | None:
+    if _is_stock(hook):
+        return lambda global_step: _STOCK_LOOKS[type(hook)](hook, global_step)
+    return getattr(hook, "next_look", None)
+
+
+def _is_stock(hook: SessionRunHook) -> bool:
+    return type(hook) in _STOCK_LOOKS and not _has_own_methods(hook)
+
+
+def _has_own_methods(hook: SessionRunHook) -> bool:
+    return not vars(hook).keys().isdisjoint(("before_run", "after_run"))
+
+
+def _look_of_stop(hook: tf.compat.v1.train.StopAtStepHook, global_step: int) -> float:
+    last_step = private_tensorflow.last_step(hook)
+    return global_step + 1 if last_step is None else max(last_step, global_step + 1)
+
+
+def _look_of_timer(hook: SessionRunHook, global_step: int) -> float:
+    return _next_trigger(private_tensorflow.timer(hook), global_step)
+
+
+def _look_of_request(hook: SessionRunHook, global_step: int) -> float:
+    """The next step of a hook that decides before a step, by the number of the next, what it fetches in it."""
+    if private_tensorflow.requests_summary(hook):
+        return global_step + 1
+    trigger = _next_trigger(private_tensorflow.timer(hook), global_step)
+    return trigger if trigger == global_step + 1 else trigger - 1
+
+
+def _look_of_logging(hook: tf.compat.v1.train.LoggingTensorHook, global_step: int) -> float:
+    if private_tensorflow.logs_now(hook):
+        return global_step + 1
+    calls = private_tensorflow.calls_counted(hook)
+    return global_step + _next_trigger(private_tensorflow.timer(hook), calls) - calls
+
+
+def _next_trigger(timer: tf.compat.v1.train.SecondOrStepTimer, step: int) -> float:
+    """Returns the next step at which a timer of steps triggers; one of seconds is asked after each call."""
+    if isinstance(timer, StepTimer):
+        return timer.next_look(step)
+    every, last = private_tensorflow.every_steps(timer), timer.last_triggered_step()
+    if every is None:
+        return math.inf
+    return step + 1 if last is None else max(last + every, step + 1)
+
+
+# Subclasses may do more, and look at each step.
+_STOCK_LOOKS: dict[type[SessionRunHook], Callable[[Any, int], float]] = {
+    v1.train.CheckpointSaverHook: _look_of_timer,
+    v1.train.LoggingTensorHook: _look_of_logging,
+    v1.train.ProfilerHook: _look_of_request,
+    v1.train.StepCounterHook: _look_of_timer,
+    v1.train.StopAtStepHook: _look_of_stop,
+    v1.train.SummarySaverHook: _look_of_request,
+}
 
 
 def _level(instance: object, method: str) -> int:

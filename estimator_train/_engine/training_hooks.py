@@ -161,11 +161,17 @@ class EvalProgressHook(SessionRunHook):
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
 
+    def begin(self) -> None:
+        self._batches = step_outputs.find(v1.get_default_graph(), step_outputs.STEPS)
+
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._count = 0
 
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return v1.train.SessionRunArgs(self._batches)
+
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        self._count += 1
+        self._count += int(run_values.results or 1)
         if self._limit is None:
             return
         if self._count % max(1, self._limit // 10) == 0 or self._count == self._limit:

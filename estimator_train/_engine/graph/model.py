@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.argument_names import argument_names, taken_by
+from estimator_train._engine.call_limits import CallLimits, EvaluationLimits
 from estimator_train._engine.checkpoints import CheckpointError
 from estimator_train._engine.cluster import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
@@ -18,11 +19,14 @@ from estimator_train._engine.exports.signatures import signatures
 from estimator_train._engine.graph import private_tensorflow, private_tf_keras, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.keras_session import KerasSession
+from estimator_train._engine.graph.looped_steps import LoopedSteps
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, check_same_shapes
 from estimator_train._engine.graph.session import GraphSessionCreator
+from estimator_train._engine.graph.step_loop import LoopedGraph
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, Start, metrics_of
 from estimator_train._engine.run_config import RunConfig
+from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.ancestors import ancestors
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.session.private_tensorflow import global_step_read
@@ -55,7 +59,6 @@ class GraphModel(PreparedModel):
         return model
 
     def prepare(self, mode: str, input_fn: InputFn, start: Start, last_step: int | None, hooks: Hooks = ()) -> Run:
-        del hooks, last_step  # each step is one session.run, which the loop's hooks count
         config, params, _ = start
         strategy = start.strategy(mode)
         if synchronous.spans_workers(strategy):
@@ -73,7 +76,7 @@ class GraphModel(PreparedModel):
         def make_input() -> Input:
             return features_and_labels(input_fn, mode=mode, config=config, params=params)
 
-        return self._built(mode, make_input, start)
+        return self._built(mode, make_input, start, last_step, hooks)
 
     def predict_functions(self, start: Start, select: Callable[[Nest], Nest]) -> PredictFunctions:
         def function_of(spec: Nest) -> Predictor:
@@ -89,7 +92,14 @@ class GraphModel(PreparedModel):
 
         return function_of
 
-    def _built(self, mode: str, make_input: Callable[[], Input], start: Start) -> Run:
+    def _built(
+        self,
+        mode: str,
+        make_input: Callable[[], Input],
+        start: Start,
+        last_step: int | None = None,
+        user_hooks: Hooks = (),
+    ) -> Run:
         specs, trains = [], mode == ModeKeys.TRAIN
         config, _, checkpoint = start
 
@@ -106,7 +116,10 @@ class GraphModel(PreparedModel):
                     _read_global_step_before_updates(spec.train_op)
                 keep_whole_variables()
             _add_saver(spec.scaffold, config, checkpoint)
-        creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains)
+            steps = None
+            if start.strategy(mode) is None and config.num_worker_replicas < 2:
+                steps = _looped_steps(spec, config, last_step, [*input_hooks, *user_hooks])
+        creator = GraphSessionCreator(spec.scaffold, config, checkpoint, trains, steps)
         hooks = [ReportAllocationsHook(), *input_hooks]
         return Run(graph, spec, creator, hooks, close=lambda: _forget_gradients(graph))
 
@@ -182,6 +195,20 @@ class GraphModel(PreparedModel):
         if initial_values := keras_session.initial_values():
             private_tensorflow.add_init_feeds(spec.scaffold, initial_values)
         return spec
+
+
+def _looped_steps(spec: EstimatorSpec, config: RunConfig, last_step: int | None, hooks: Hooks) -> LoopedSteps | None:
+    """Returns the steps of a training or evaluation, whose number or last one is `last_step`; needs their graph."""
+    if spec.mode == ModeKeys.PREDICT:
+        return None
+    tf.constant(1, tf.int64, name=step_outputs.STEPS)  # of a single step
+    if spec.mode == ModeKeys.TRAIN:
+        hooks = [*hooks, *spec.training_chief_hooks, *spec.training_hooks]
+        limits = CallLimits(config, hooks, last_step, spec.loss)
+        return LoopedSteps([spec.train_op], spec.loss, v1.train.get_global_step(), limits, hooks)
+    hooks = [*hooks, *spec.evaluation_hooks]
+    updates = [update for _, update in spec.eval_metric_ops.values()]
+    return LoopedSteps(updates, None, None, EvaluationLimits(last_step, hooks, config.steps_per_loop == 1), hooks)
 
 
 def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Predictor:
@@ -279,7 +306,7 @@ def _checked_names(model_fn: ModelFn, params: Params) -> list[str]:
 @contextlib.contextmanager
 def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> Iterator[tf.Graph]:
     with contextlib.ExitStack() as stack:
-        graph = stack.enter_context(tf.Graph().as_default())
+        graph = stack.enter_context(LoopedGraph().as_default())
         strategy = in_graphs(strategy)  # inside the graph, the caller's scope no longer applies
         stack.enter_context(graph.device(config.device_fn or _parameter_server_devices(config)))
         stack.enter_context(strategy.scope())

@@ -1,6 +1,7 @@
 """Private names of TensorFlow that this package uses, each behind a function."""
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -80,3 +81,24 @@ def session_config() -> tf.compat.v1.ConfigProto:
     config = v1.ConfigProto()
     config.CopyFrom(context.context().config)
     return config
+
+
+@contextlib.contextmanager
+def unfinalized(graph: tf.Graph) -> Iterator[None]:
+    """A context manager in which ops can be added to a graph, even if it is finalized; it is the default graph."""
+    was_finalized = graph.finalized
+    graph._unsafe_unfinalize()
+    try:
+        with graph.as_default():
+            yield
+    finally:
+        if was_finalized:
+            graph.finalize()
+
+
+def is_stateful(kind: str) -> bool:
+    """Returns whether ops of a type, such as "RandomUniform", have effects or a state; False for names of no op."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(kind)
+    return definition is not None and definition.is_stateful

@@ -3,10 +3,12 @@
 import dataclasses
 import functools
 import threading
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
+from estimator_train._engine.graph.looped_steps import LoopedSteps
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.types import Scaffold, Session
@@ -22,6 +24,7 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
     config: RunConfig
     path: str | None
     resumes: bool = False
+    steps: LoopedSteps | None = None  # of the graph, if it has any
 
     def create_session(self) -> Session:
         if self.resumes and not self.config.is_chief:
@@ -37,6 +40,9 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
             self.scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes old ones
         if not master:
             session.__class__ = _LocalSession  # SessionManager creates a tf.compat.v1.Session
+            if self.steps is not None:
+                self.steps.start(has_run_steps=self.scaffold.init_fn is not None)
+                session.steps = self.steps
         return session
 
     def _wait_for_chief(self) -> Session:
@@ -53,9 +59,21 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
 
 
 class _LocalSession(tf.compat.v1.Session):
-    """A session whose `close`, which deletes the iterators of its graph, continues in a thread if it is slow."""
+    """A session that may run many steps in a call; its `close`, which deletes iterators, continues in a thread."""
 
+    steps: LoopedSteps | None = None
     _closed_event: threading.Event | None = None
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: dict[Any, Any] | None = None,
+        options: tf.compat.v1.RunOptions | None = None,
+        run_metadata: tf.compat.v1.RunMetadata | None = None,
+    ) -> Any:
+        if self.steps is None:
+            return super().run(fetches, feed_dict, options, run_metadata)
+        return self.steps.run(super().run, fetches, feed_dict, options, run_metadata)
 
     def close(self) -> None:
         self._close()

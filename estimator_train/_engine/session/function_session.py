@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.fetches import map_fetches
 from estimator_train._engine.session.hook_variables import HookVariables, LazyGraph, ModelVariables
 from estimator_train._engine.session.private_tensorflow import eager_mode, global_step_read
 from estimator_train._engine.types import Scaffold, Session
@@ -156,7 +157,7 @@ class FunctionSession:
     ) -> Any:
         """Like `tf.compat.v1.Session.run`; takes any structure of tensors, ops, variables and names."""
         leaves = {}
-        _map_fetches(lambda fetch: leaves.setdefault(id(element := self._element(fetch)), element), fetches)
+        map_fetches(lambda fetch: leaves.setdefault(id(element := self._element(fetch)), element), fetches)
         with eager_mode():
             step = self._steps.global_step
             if not self._triggers.isdisjoint(leaves):
@@ -173,7 +174,7 @@ class FunctionSession:
             if left:
                 results = self._run_hook_graph(list(left.values()), step, feed_dict, options, run_metadata)
                 answers.update(zip(left, results, strict=True))
-        return _map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
+        return map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
 
     def take_initial_values(self) -> None:
         """Gives the model the values that hooks have its variables initialized with, such as a warm start's."""
@@ -246,17 +247,6 @@ def _run_input(fetches: list[Any], feed_dict: dict[tf.Tensor, Any] | None) -> li
 
 def _numpy(value: tf.Tensor | tf.Variable | np.ndarray) -> np.ndarray:
     return value.numpy() if hasattr(value, "numpy") else value
-
-
-def _map_fetches(fn: Callable[[Any], Any], fetches: Any) -> Any:
-    """Applies `fn` to the leaves; tf.nest could not sort the keys, which may be hooks and 'caller'."""
-    if isinstance(fetches, dict):
-        return type(fetches)((key, _map_fetches(fn, value)) for key, value in fetches.items())
-    if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
-        return type(fetches)(*(_map_fetches(fn, value) for value in fetches))
-    if isinstance(fetches, (list, tuple)):
-        return type(fetches)(_map_fetches(fn, value) for value in fetches)
-    return fn(fetches)
 
 
 def _scope_name(name: str) -> str:

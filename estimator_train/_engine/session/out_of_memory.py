@@ -1,6 +1,7 @@
 """Makes out-of-memory errors name the tensor, the device, and remedies to try."""
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -56,6 +57,9 @@ class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._steps_left = 10
+
+    def next_look(self, global_step: int) -> float:
+        return math.inf
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         self._steps_left -= 1

@@ -1,0 +1,113 @@
+"""Which steps of a v1 graph can run many times in one call and give what as many single calls give."""
+
+import re
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from estimator_train._engine.graph import private_tensorflow
+from estimator_train._engine.session.ancestors import ancestors
+from estimator_train._engine.session.private_tensorflow import global_step_read
+
+# Ops that return the handle of something outside: a step in a loop uses the same variables, iterator and tables.
+HANDLES = frozenset(
+    ("VarHandleOp", "IteratorV2", "HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2")
+    + ("MutableDenseHashTableV2",)
+)
+READ = "IteratorGetNext"
+# Ops whose kernels hold the state of their random numbers: a step must always run the same kernel, in a loop or alone.
+DRAWS = frozenset(
+    ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "RandomShuffle", "Multinomial")
+    + ("RandomGamma", "RandomPoissonV2", "LogUniformCandidateSampler", "UniformCandidateSampler")
+)
+# Other ops with effects, none of which is kept in a kernel. What is not listed may keep some, as a queue's ops do.
+_EFFECTS = re.compile(
+    "ReadVariableOp|VariableShape|VarIsInitializedOp|Assign(Add|Sub)?VariableOp|Resource(Sparse)?Apply\\w+"
+    "|Resource(Scatter|Gather)\\w+|ResourceGather|LookupTable(Find|Size|Insert)V2|Assert|Print|PrintV2"
+)
+_PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
+CALLS = frozenset(("StatefulPartitionedCall", "If", "While", "Case"))
+_NOT_IN_LOOPS = frozenset(
+    ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration")
+)
+_CONSTANT_BYTES = 1 << 24  # more are not copied
+_REFERENCES = 100  # data types of references have larger numbers
+
+
+def step_ops(elements: Iterable[tf.Operation | tf.Tensor]) -> set[tf.Operation]:
+    """Returns the ops that run when `elements` are fetched."""
+    return ancestors(getattr(element, "op", element) for element in elements)
+
+
+def refusal(ops: Iterable[tf.Operation]) -> str | None:
+    """Returns why `ops`, all those of a step, cannot run in a loop; None if they can."""
+    ops = set(ops)
+    reads = [op for op in ops if op.type == READ]
+    if len(reads) > 1:
+        return f"{len(reads)} iterators give its input"
+    if not reads and any(op.type in _PYTHON for op in ops):
+        return "a Python function may be its input"
+    if sum(_constant_bytes(op) for op in ops) > _CONSTANT_BYTES:
+        return f"it has more than {_CONSTANT_BYTES >> 20} MB of constants"
+    return next((why for op in ops if (why := _refusal(op))), None) or _refusal_in_functions(ops)
+
+
+def _refusal(op: tf.Operation) -> str | None:
+    if any(tensor.dtype.as_datatype_enum > _REFERENCES for tensor in (*op.inputs, *op.outputs)):
+        return f"{op.name} is or uses a reference variable"
+    if op.type in _NOT_IN_LOOPS:
+        return f"{op.name} is a {op.type}"
+    known = op.type in HANDLES or op.type in DRAWS or op.type == READ or op.type in CALLS
+    if op.op_def.is_stateful and not known and not _has_known_effects(op.type):
+        return f"{op.name}, a {op.type}, may keep a state of its own"
+    return None
+
+
+def _has_known_effects(kind: str) -> bool:
+    return kind in _PYTHON or _EFFECTS.fullmatch(kind) is not None
+
+
+def _refusal_in_functions(ops: set[tf.Operation]) -> str | None:
+    """Returns why the functions that `ops` call cannot run in a loop."""
+    calls = {name for op in ops for name in _functions_named_by(op.node_def.attr.values())}
+    if not calls:
+        return None
+    graph = next(iter(ops)).graph
+    functions = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    seen, queue = set(calls), list(calls)
+    while queue:
+        name = queue.pop()
+        if name not in functions:
+            return f"{name} is not a function of its graph"
+        for node in functions[name].node_def:
+            stateful = private_tensorflow.is_stateful(node.op)
+            if node.op not in functions and node.op not in CALLS and stateful and not _has_known_effects(node.op):
+                return f"{node.name}, a {node.op} in a function, may keep a state of its own"
+            called = [*_functions_named_by(node.attr.values()), *[node.op] * (node.op in functions)]
+            queue += set(called) - seen
+            seen |= set(called)
+    return None
+
+
+def _functions_named_by(attributes: Iterable[tf.compat.v1.AttrValue]) -> Iterable[str]:
+    for attribute in attributes:
+        if attribute.func.name:
+            yield attribute.func.name
+        yield from (function.name for function in attribute.list.func)
+
+
+def _constant_bytes(op: tf.Operation) -> int:
+    if op.type != "Const":
+        return 0
+    return op.outputs[0].shape.num_elements() * op.outputs[0].dtype.size
+
+
+def counts_by_one(ops: set[tf.Operation], step: tf.Variable) -> bool:
+    """Returns whether `ops`, all those of a step, add one to the global step `step`, and change it in no other way."""
+    if not isinstance(getattr(step, "handle", None), tf.Tensor):
+        return False
+    reads = step_ops([global_step_read()])
+    changes = [op for op in step.handle.consumers() if op in ops - reads and op.type != "ReadVariableOp"]
+    if [op.type for op in changes] != ["AssignAddVariableOp"]:
+        return False
+    return tf.get_static_value(changes[0].inputs[1]) == 1
