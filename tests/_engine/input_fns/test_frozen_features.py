@@ -192,7 +192,7 @@ def test_bad_arguments_are_named(arguments, message):
 
 
 def test_examples_must_be_an_input_fn():
-    with pytest.raises(ValueError, match="examples must be an input_fn"):
+    with pytest.raises(TypeError, match="`examples` must be callable, given: ndarray"):
         frozen_features(np.zeros(3))
 
 
