@@ -9,6 +9,7 @@ import warm_python
 
 ROOT = Path(__file__).parent.parent
 AFFECTED = runpy.run_path(str(ROOT / ".ci" / "affected"))
+MATRIX = runpy.run_path(str(ROOT / ".ci" / "matrix"))
 
 
 def chosen_by(*changed):
@@ -76,3 +77,18 @@ print(os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH"))
     done = warm_python.run(["-m", "tests.helpers.pretended_gpus", 2, code], tmp_path, cwd=ROOT, env=environment)
     expected = ["2 None", "true"] if seen else ["0 -1", "None"]
     assert done.stdout.splitlines()[-2:] == expected, done.stderr[-2000:]
+
+
+def test_the_nightlies_and_the_tests_that_fail_on_them_are_kept(tmp_path, monkeypatch):
+    names = MATRIX["write_next"].__globals__
+    comment, *pins = (ROOT / ".ci" / "next").read_text().splitlines()
+    kept = tmp_path / "next"
+    kept.write_text(f"{comment}\n")
+    monkeypatch.setitem(names, "NEXT", kept)
+    assert MATRIX["known_to_fail"]() == set()
+    failed = {"tests/smoke.py::test_a[x-1]", "tests/test_private_b.py::test_c"}
+    MATRIX["write_next"](["2.24", "3.13.0", "2.24.0.dev1", "3.17", "2.5", "7.37"], failed)
+    lines = kept.read_text().splitlines()
+    assert lines[:4] == [comment, "tf-nightly==2.24", "tf-keras-nightly==2.24.0.dev1", "keras-nightly==3.17"]
+    assert [pin.partition("==")[0] for pin in pins if "==" in pin] == MATRIX["NIGHTLIES"]
+    assert MATRIX["known_to_fail"]() == failed
