@@ -75,14 +75,34 @@ CLIENTS = {
 }
 
 T2T = "one like tensor2tensor's trainer"
+RUN, RUN_TF1 = "`estimator_train run program.py`", "`estimator_train run --tf1 program.py`"
+VERIFY = "`estimator_train verify program.py --python215 tf215/bin/python`"
+VERIFY_TF1 = "`estimator_train verify program.py --tf1 --python215 tf115/bin/python`"
 NEEDS = [
-    ["`tf.estimator`, and names from its modules", "DeepCTR, AdaNet, EasyRec", "`estimator_train run program.py`"],
-    ["TensorFlow 1 as `tensorflow`, and `tf.contrib`", "BERT, tf_ner", "`estimator_train run --tf1 program.py`"],
-    ["`tf.contrib.slim`, `layers` or `framework`", T2T, "the same, after `pip install tf-slim`"],
-    ["`tf.contrib.learn.Experiment` and `learn_runner`", T2T, "the same"],
-    ["`TPUEstimator`", "BERT, TF-GAN", "`use_tpu=False`, with or without `--tf1`"],
-    ["GPUs that are missing", "those in examples/legacy/tf1", "`estimator_train run --tf1 --replicas 2 program.py`"],
-]
+    ["`tf.estimator`, and names from its modules", "DeepCTR, AdaNet, EasyRec", RUN, VERIFY],
+    ["the same, as a module of its package", "those of this page", "`estimator_train run -m package.module`",
+     "`estimator_train verify -m package.module --python215 tf215/bin/python`"],
+    ["TensorFlow 1 as `tensorflow`, and `tf.contrib`", "BERT, tf_ner, DCN, NFM", RUN_TF1, VERIFY_TF1],
+    ["`tf.contrib.slim`, `layers` or `framework`", T2T, "the same, after `pip install tf-slim`", VERIFY_TF1],
+    ["`tf.contrib.gan`", "GANEstimator", "the same, after `pip install tensorflow-gan`", VERIFY_TF1],
+    ["`tf.contrib.learn.Experiment` and `learn_runner`", T2T, "the same", VERIFY_TF1],
+    ["`TPUEstimator`", "BERT, TF-GAN", "`use_tpu=False`, with or without `--tf1`", "as without TPUs"],
+    ["GPUs that are missing", "those in examples/legacy/tf1", "`estimator_train run --tf1 --replicas 2 program.py`",
+     "`python -m benchmarks.compare_tf215`"],
+]  # fmt: skip
+
+# What `estimator_train verify` has found, with the command where it is the one of a program of ours.
+OURS = "-m benchmarks.clients.run --python215 tf215/bin/python --"
+VERIFIED = [
+    ["DeepCTR 0.9.4: DeepFM, WDL, xDeepFM", "2.15.1", f"`{OURS} ctr --keep --shims no_requests`", "72642", "7.3e-07"],
+    ["TensorFlow Privacy 0.9.0, its four Estimators", "2.15.1",
+     f"`{OURS} privacy --keep --shims privacy_without_init`", "3306", "0.0e+00"],
+    ["a program like EasyRec", "2.15.1", f"`{OURS} recommender --keep`", "2344", "2.4e-07"],
+    ["[surnames_rnn.py](../examples/legacy/tf1/surnames_rnn.py), unmodified on both sides", "1.15.5",
+     "`surnames_rnn.py --tf1 --same-initial-values --python215 tf115/bin/python`", "14348", "3.0e-07"],
+    ["a program of DeepCTR's repository, its checkpoints", "2.15.1", "", "", "2.3e-06"],
+    ["DCN, DeepFM, NFM and DeepMVM of a public repository", "1.15.5", "with `--tf1`", "", "6e-08 to 1e-05"],
+]  # fmt: skip
 
 TEXT = """# Packages that were written for tf.estimator
 
@@ -106,9 +126,23 @@ and outputs of the exported model. Differences are relative to the old value, or
 
 {needs}
 
-The one like tensor2tensor's trainer is among [the tests](../tests/compat/test_programs.py); the others are in the table
-above. [`estimator_train scan`](migrating.md#which-names-a-program-needs) says which names of your program work,
-and [`estimator_train verify`](migrating.md#the-same-results-as-before) whether its results are the same.
+The one like tensor2tensor's trainer is among [the tests](../tests/compat/test_programs.py); the others are in the
+tables of this page. [`estimator_train scan`](migrating.md#which-names-a-program-needs) says which names of your program
+work, and [`estimator_train verify`](migrating.md#the-same-results-as-before) whether its results are the same; that
+section says how to get TensorFlow 2.15 and 1.15.
+
+## Whole programs that `verify` compared
+
+`verify` compares all that a program leaves: its checkpoints, event files, exports and what it prints. These ran once,
+by hand; the command above does not repeat them.
+
+{verified}
+
+`python -m benchmarks.clients` has installed the packages, whose folders are then on PYTHONPATH. The repositories in the
+last two rows are no packages; their programs were measured from their sources in November 2026. Of 35 programs in 22
+public repositories, 15 ran unmodified then, 4 after a change that [migrating.md](migrating.md) names, and 2 stopped at
+names that were missing here; the other 14 stopped elsewhere. In 56 repositories with 17,326 files, `scan` found that
+99.2 % of the names of TensorFlow work, and all of them in 800 of the 963 files that use Estimators.
 
 ## Shims
 
@@ -158,9 +192,10 @@ def main():
     if not args.clients:
         old, new = versions
         python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-        needs = table(NEEDS, ["a program that needs", "such as", "runs with"])
+        needs = table(NEEDS, ["a program that needs", "such as", "runs with", "is compared by"])
+        verified = table(VERIFIED, ["program", "old side", "behind `estimator_train verify`", "values", "difference"])
         versions_and_tolerance = {"old": old, "new": new, "python": python, "tolerance": TOLERANCE}
-        page = TEXT.format(**versions_and_tolerance, table=tables[0], needs=needs, shims=tables[1])
+        page = TEXT.format(**versions_and_tolerance, table=tables[0], needs=needs, verified=verified, shims=tables[1])
         PAGE.write_text(page)
     whole = ", ".join(STEPS)
     wrong = [each[1] for each in rows if each[3] != whole or (each[2] == whole and float(each[-1]) > TOLERANCE)]

@@ -172,7 +172,7 @@ def test_another_initial_value_is_named_though_both_start_from_the_same(command)
 
 
 @pytest.mark.slow
-def test_a_script_without_seeds_is_told_what_to_seed(command):
+def test_a_script_without_seeds_gets_a_line_that_names_them(command):
     code, output = command("nothing")
     assert code == 1 and "but so are two runs with TensorFlow" in output
     assert output.splitlines()[-1].endswith(

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
-
-import tensorflow as tf
+from typing import Any
 
 from estimator_train._engine.libraries import private_names_of
 
@@ -25,8 +24,8 @@ def deprecation() -> ModuleType:
 
 
 @private_names_of("tensorflow")
-def iterator_saveable(iterator: tf.Tensor, policy: tf.data.experimental.ExternalStatePolicy) -> object:
-    """Returns what a v1 Saver needs to save an iterator, given as its resource."""
+def iterator_saveable(iterator: Any, policy: Any) -> object:
+    """Returns what a v1 Saver needs to save an iterator, given as its resource, with an `ExternalStatePolicy`."""
     from tensorflow.python.data.ops import iterator_ops
 
     return iterator_ops._IteratorSaveable(iterator, iterator.name, external_state_policy=policy)

@@ -115,7 +115,7 @@ def why_it_fails(run: Run, version: str) -> str:
     name = name_of_tf1(_error(run.last_line))
     if version.startswith("1.") or name is None:
         return run.last_line
-    return f"{run.last_line}; {name} is of TensorFlow 1: give --python215 {_TENSORFLOW_1}"
+    return f"{run.last_line}; {name} is of TensorFlow 1: run it with {_TENSORFLOW_1}"
 
 
 def _error(line: str) -> BaseException:

@@ -79,9 +79,9 @@ def test_a_module_is_found_in_the_current_directory(script, tmp_path, monkeypatc
         ("ImportError: cannot import name 'Session' from 'tensorflow' (/lib/tensorflow/__init__.py)", "tf.Session"),
     ],
 )
-def test_a_script_that_needs_tensorflow_1_is_told_how_to_get_it(error, name, tmp_path):
+def test_an_error_of_a_script_for_tensorflow_1_says_how_to_get_it(error, name, tmp_path):
     run = Run(tmp_path, "", f"Traceback\n{error}\n", 1, 1.0)
-    advice = "give --python215 a Python 3.7 with: python -m pip install tensorflow==1.15.5 'protobuf<3.21'"
+    advice = "run it with a Python 3.7 with: python -m pip install tensorflow==1.15.5 'protobuf<3.21'"
     assert why_it_fails(run, "2.15.1") == f"{error}; {name} is of TensorFlow 1: {advice}"
     assert why_it_fails(run, "1.15.5") == error
     assert why_it_fails(run._replace(errors="ValueError: no\n"), "2.15.1") == "ValueError: no"

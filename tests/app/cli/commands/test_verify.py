@@ -129,7 +129,7 @@ def test_a_module_is_given_by_its_name(run):
         (0.7, True, ["--same-initial-values"], "chance can hide a difference: give a seed to shuffle(), to dropout"),
     ],
 )
-def test_chance_is_told_from_a_difference_with_what_to_seed(run, again, in_initial_values, flags, last_line):
+def test_the_last_line_names_chance_and_what_to_seed(run, again, in_initial_values, flags, last_line):
     noise = Noise(verify.compare({LOSS: 0.5}, {LOSS: again}), in_initial_values)
     code, output, _ = run({LOSS: 0.5}, {LOSS: 0.6}, *flags, noise=noise)
     assert code == 1 and last_line in output.splitlines(keepends=True)[-1]
