@@ -54,8 +54,8 @@ def refusal(ops: Iterable[tf.Operation]) -> str | None:
     why = next((why for op in ops if (why := _refusal(op))), None)
     if why is not None:
         return why
-    why, write = _inspect_functions(ops)
-    return why or _race(ops, write)
+    why, writers = _inspect_functions(ops)
+    return why or _race(ops, writers)
 
 
 def _refusal(op: tf.Operation) -> str | None:
@@ -73,22 +73,17 @@ def _has_known_effects(kind: str) -> bool:
     return kind in _PYTHON or _EFFECTS.fullmatch(kind) is not None
 
 
-def _race(ops: set[tf.Operation], calls_write: bool) -> str | None:
+def _race(ops: set[tf.Operation], writers: set[str]) -> str | None:
     """Returns which variable or table a step reads and changes in no fixed order, if there is one.
 
-    Single steps and loops then differ in which is first, most of the time. `calls_write`: whether functions change any.
+    Single steps and loops then differ in which is first, most of the time. `writers`: the functions that change any.
     """
     uses: dict[tf.Operation, list[tf.Operation]] = {}
     for op in ops:
         for tensor in op.inputs:
             if tensor.dtype == tf.resource and op.type not in _PASSING and op.type != READ:
                 uses.setdefault(_handle(tensor), []).append(op)
-    changing = {
-        op
-        for used in uses.values()
-        for op in used
-        if not _LOOKS.fullmatch(op.type) and (op.type not in CALLS or calls_write)
-    }
+    changing = {op for used in uses.values() for op in used if _changes(op, writers)}
     bits = {op: 1 << index for index, op in enumerate({op for used in uses.values() for op in used})}
     earlier: dict[tf.Operation, int] = {}  # the uses that an op waits for
     for op in _in_order(ops):
@@ -125,28 +120,43 @@ def _in_order(ops: set[tf.Operation]) -> list[tf.Operation]:
     return list(ordered)
 
 
-def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, bool]:
-    """Returns why the functions that `ops` call cannot run in a loop, and whether they change variables or tables."""
-    calls = {name for op in ops for name in _functions_named_by(op.node_def.attr.values())}
-    if not calls:
-        return None, False
-    write = False
-    graph = next(iter(ops)).graph
-    functions = {function.signature.name: function for function in graph.as_graph_def().library.function}
-    seen, queue = set(calls), list(calls)
+def _changes(op: tf.Operation, writers: set[str]) -> bool:
+    if op.type in CALLS:
+        return not writers.isdisjoint(_functions_named_by(op.node_def.attr.values()))
+    return not _LOOKS.fullmatch(op.type)
+
+
+def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, set[str]]:
+    """Returns why the functions that `ops` call cannot run in a loop, and which of them change variables or tables."""
+    queue = [name for op in ops for name in _functions_named_by(op.node_def.attr.values())]
+    if not queue:
+        return None, set()
+    library = next(iter(ops)).graph.as_graph_def().library
+    functions = {function.signature.name: function for function in library.function}
+    callers: dict[str, set[str]] = {}
+    writers, seen = set(), set(queue)
     while queue:
         name = queue.pop()
         if name not in functions:
-            return f"{name} is not a function of its graph", write
+            return f"{name} is not a function of its graph", writers
         for node in functions[name].node_def:
-            stateful = private_tensorflow.is_stateful(node.op)
-            if node.op not in functions and node.op not in CALLS and stateful and not _has_known_effects(node.op):
-                return f"{node.name}, a {node.op} in a function, may keep a state of its own", write
-            write |= stateful and node.op not in CALLS and not _LOOKS.fullmatch(node.op)
             called = [*_functions_named_by(node.attr.values()), *[node.op] * (node.op in functions)]
+            for each in called:
+                callers.setdefault(each, set()).add(name)
             queue += set(called) - seen
             seen |= set(called)
-    return None, write
+            if called or not private_tensorflow.is_stateful(node.op):
+                continue
+            if not _has_known_effects(node.op):
+                return f"{node.name}, a {node.op} in a function, may keep a state of its own", writers
+            if not _LOOKS.fullmatch(node.op):
+                writers.add(name)
+    queue = list(writers)
+    while queue:
+        new = callers.get(queue.pop(), set()) - writers
+        writers |= new
+        queue += new
+    return None, writers
 
 
 def _functions_named_by(attributes: Iterable[tf.compat.v1.AttrValue]) -> Iterable[str]:

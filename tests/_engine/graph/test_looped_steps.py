@@ -16,7 +16,6 @@ from estimator_train.canned import v1 as canned_v1
 v1 = tf.compat.v1
 feature_column = tf.feature_column
 STEPS = 43
-SingleSteps = type("SingleSteps", (tf.compat.v1.train.SessionRunHook,), {"after_run": lambda *arguments: None})
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +52,7 @@ def spec_of(mode, logits, labels, optimizer=None, more=(), **others):
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
     loss = tf.reduce_mean(losses)
     v1.summary.histogram("logits", logits)
+    tf.identity(loss, "shown")
     optimizer = optimizer or v1.train.AdamOptimizer(0.05)
     train_op = optimizer.minimize(loss, v1.train.get_global_step())
     metrics = {
@@ -320,3 +320,44 @@ def test_a_graph_that_no_loop_can_run_makes_single_steps(make, reason, log_lines
     tf.get_logger().setLevel(logging.DEBUG)
     observed(make, tmp_path, log_lines)
     assert log_lines.count(f"The graph runs single steps: {reason}.") == 2 and not calls
+
+
+def stock_hooks(directory):
+    return [
+        v1.train.LoggingTensorHook(["shown"], every_n_iter=5, at_end=True),
+        v1.train.SummarySaverHook(4, output_dir=str(directory), summary_op=v1.summary.scalar("own", 1.0)),
+        v1.train.StepCounterHook(6, output_dir=str(directory)),
+        v1.train.StopAtStepHook(num_steps=30),
+        v1.train.FinalOpsHook("shown:0"),
+    ]
+
+
+@pytest.mark.slow
+def test_stock_hooks_see_what_they_see_in_single_steps(log_lines, calls, tmp_path):
+    sides = []
+    for steps in (1, "auto"):
+        log_lines.clear()
+        directory = tmp_path / str(steps)
+
+        def model_fn(features, labels, mode, directory=directory):
+            spec = plain(features, labels, mode)
+            return spec._replace(training_hooks=stock_hooks(directory / "own"))
+
+        estimator = estimator_of(model_fn, directory, steps_per_loop=steps)
+        estimator.train(input_fn)
+        sides.append((lines(log_lines), events(directory)))
+    (one_lines, one_events), (other_lines, other_events) = sides
+    assert one_lines == other_lines and one_events == other_events
+    assert sum(calls) == 30 and max(calls) == 3
+
+
+def test_a_nan_ends_a_call_of_many_steps_and_nothing_is_saved_after_it(calls, tmp_path):
+    def with_nan():
+        batches = input_fn().enumerate()
+        return batches.map(lambda index, batch: (batch[0], tf.where(index == 12, np.nan, batch[1])))
+
+    settings = dict.fromkeys(("log_step_count_steps", "save_summary_steps"))
+    estimator = estimator_of(plain, tmp_path, **settings)
+    with pytest.raises(et.NanLossDuringTrainingError):
+        estimator.train(with_nan, max_steps=19)
+    assert sum(calls) == 13 and max(calls) > 5 and estimator.latest_checkpoint().endswith("-0")
