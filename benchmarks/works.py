@@ -124,6 +124,19 @@ def model_fn_steps(*, steps=200):
     return Benchmark(what, sides, rows)
 
 
+def canned_steps(*, steps=5000, examples=10000):
+    """Steps of three canned estimators, and an evaluation, beside tf.estimator."""
+    sides, rows = {}, []
+    works = [(kind, "train_canned", {"kind": kind, "steps": steps}) for kind in ("linear", "dnn", "wide and deep")]
+    works.append(("evaluate of dnn", "evaluate_canned", {"kind": "dnn", "examples": examples}))
+    for name, work, options in works:
+        ours, theirs = f"canned, {name}", f"{TF215}, {name}"
+        sides |= {ours: Side("ours", work, options), theirs: Side("tf215", work, options, ONEDNN)}
+        rows.append((ours, theirs))
+    what = f"{steps} steps of small canned estimators, batch 32; an evaluation of {examples} rows; oneDNN on both sides"
+    return Benchmark(what, sides, rows)
+
+
 def step_overhead(*, steps=500):
     """Compares steps of a small and of a tiny CNN with tf_keras fit and a bare tf.function."""
     sides, rows = {}, []
@@ -348,6 +361,7 @@ WORKS = (
         step_overhead,
         keras3_steps,
         model_fn_steps,
+        canned_steps,
         evaluated_training,
         evaluated_throughput,
         evaluate_files,

@@ -317,6 +317,14 @@ def train_model_fn(**options):
     return parts.train_model_fn(et, **options)
 
 
+def train_canned(**options):
+    return parts.train_canned(et, **options)
+
+
+def evaluate_canned(**options):
+    return parts.evaluate_canned(et, **options)
+
+
 def run_bare_graph(**options):
     return parts.run_bare_graph(**options)
 
@@ -394,5 +402,5 @@ if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
     works += (predict_files, predict_again, predict_one, startup, replicas, trained_on, train_model_fn, run_bare_graph)
     works += (tfrecord_input, npz_input, cached_input, generator_input, worker_input)
-    works += (workers, mirrored, checkpoint, scaling)
+    works += (workers, mirrored, checkpoint, scaling, train_canned, evaluate_canned)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

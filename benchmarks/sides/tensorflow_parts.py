@@ -1,5 +1,6 @@
 """Code shared by the sides on TensorFlow: models, built with the given Keras, and data."""
 
+import math
 import os
 import tempfile
 import types
@@ -254,18 +255,78 @@ def model_fn(estimator, blocks):
     return build
 
 
+class Clock(tf.compat.v1.train.SessionRunHook):
+    """Notes when the first step and the last one ended, and needs to see no others."""
+
+    first = None
+
+    def next_look(self, global_step):
+        return math.inf
+
+    def after_run(self, run_context, run_values):
+        self.last = now()
+        self.first = self.first or self.last
+
+
+def train_canned(estimator, kind, steps):
+    """Returns a function that trains a canned estimator for `steps` steps after the first, and times these."""
+
+    def run():
+        clock = Clock()
+        config = estimator.RunConfig(tempfile.mkdtemp())
+        canned_estimator(estimator, kind, config).train(lambda: rows(4096).repeat(), hooks=[clock], steps=steps + 1)
+        return since(clock.first, clock.last)
+
+    run()
+    return run
+
+
+def evaluate_canned(estimator, kind, examples):
+    """Returns a function that evaluates a canned estimator, and times its batches without the start."""
+    evaluated = canned_estimator(estimator, kind, estimator.RunConfig(tempfile.mkdtemp()))
+    evaluated.train(lambda: rows(4096), steps=1)
+
+    def run():
+        begin = now()
+        evaluated.evaluate(lambda: rows(examples))
+        return since(begin)
+
+    run()
+    return run
+
+
+def canned_estimator(estimator, kind, config):
+    """Returns a "linear" classifier with Ftrl, a "dnn" of 64 and 32 units, or one that is "wide and deep"."""
+    column = tf.feature_column
+    number = column.numeric_column("x", [20])
+    word = column.categorical_column_with_vocabulary_list("word", ["a", "b", "c", "d"])
+    bucket = column.categorical_column_with_hash_bucket("id", 100, tf.int64)
+    if kind == "linear":
+        return estimator.LinearClassifier([number, word], optimizer="Ftrl", config=config)
+    if kind == "dnn":
+        return estimator.DNNClassifier([64, 32], [number], config=config)
+    return estimator.DNNLinearCombinedClassifier(
+        linear_feature_columns=[word, bucket, column.crossed_column(["word", "id"], 1000)],
+        dnn_feature_columns=[number, column.embedding_column(bucket, 8)],
+        dnn_hidden_units=[64, 32],
+        config=config,
+    )
+
+
+def rows(count):
+    """A dataset of `count` rows of 20 numbers, a word and an id, in batches of 32."""
+    random = np.random.default_rng(1)
+    x = random.normal(size=[count, 20]).astype(np.float32)
+    words = np.array(["a", "b", "c", "d"])[random.integers(4, size=count)]
+    features = {"x": x, "word": words, "id": random.integers(500, size=count)}
+    return tf.data.Dataset.from_tensor_slices((features, (x.sum(1) > 0).astype(np.int64))).batch(32).prefetch(8)
+
+
 def train_model_fn(estimator, blocks, steps, end=False):
     """Returns a function that trains `model_fn` for `steps` steps after the first, and times these.
 
     With `end`, it times the end of training after the last step instead.
     """
-
-    class Clock(tf.compat.v1.train.SessionRunHook):
-        first = None
-
-        def after_run(self, run_context, run_values):
-            self.last = now()
-            self.first = self.first or self.last
 
     def run():
         clock = Clock()

@@ -125,11 +125,19 @@ def train_model_fn(**options):
     return parts.train_model_fn(tf.estimator, **options)
 
 
+def train_canned(**options):
+    return parts.train_canned(tf.estimator, **options)
+
+
+def evaluate_canned(**options):
+    return parts.evaluate_canned(tf.estimator, **options)
+
+
 def run_bare_graph(**options):
     return parts.run_bare_graph(**options)
 
 
 if __name__ == "__main__":
     works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, predict_one, startup)
-    works += (train_model_fn, run_bare_graph)
+    works += (train_model_fn, run_bare_graph, train_canned, evaluate_canned)
     serve({work.__name__: work for work in works}, ["tensorflow", "tensorflow-estimator"], parts.device)

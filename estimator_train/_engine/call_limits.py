@@ -1,7 +1,7 @@
 """CallLimits: how many steps of a training one call may run, for both kinds of model."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import tensorflow as tf
 

@@ -7,12 +7,13 @@ import pytest
 
 from estimator_train.app.cli.commands.train import train
 from tests.fuzz import __main__ as campaigns
-from tests.fuzz import command, keras, resumed_trainings, resumes, sides, toy
+from tests.fuzz import command, graphs, keras, resumed_trainings, resumes, sides, toy
 from tests.fuzz.process import CheckingProcess
 
 # Kind, seed and number of each case, chosen for different models and verbs; both Kerases, and two replicas of each.
 SHORT = [(keras, 21, 0), (keras, 21, 1), *((command, 28, number) for number in range(2))]
 SHORT += [*((resumes, 64, number) for number in range(3)), (resumed_trainings, 64, 0)]
+SHORT += [(graphs, 66, number) for number in range(2)]
 SHORT += [(sides, 6, number) for number in range(8)]  # of all kinds
 
 

@@ -25,6 +25,8 @@ _EFFECTS = re.compile(
     "ReadVariableOp|VariableShape|VarIsInitializedOp|Assign(Add|Sub)?VariableOp|Resource(Sparse)?Apply\\w+"
     "|Resource(Scatter|Gather)\\w+|ResourceGather|LookupTable(Find|Size|Insert)V2|Assert|Print|PrintV2"
 )
+_LOOKS = re.compile("ReadVariableOp|VariableShape|VarIsInitializedOp|ResourceGather(Nd)?|LookupTable(Find|Size)V2")
+_PASSING = frozenset(("Identity", "Switch", "Merge"))
 _PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 CALLS = frozenset(("StatefulPartitionedCall", "If", "While", "Case"))
 _NOT_IN_LOOPS = frozenset(
@@ -49,7 +51,11 @@ def refusal(ops: Iterable[tf.Operation]) -> str | None:
         return "a Python function may be its input"
     if sum(_constant_bytes(op) for op in ops) > _CONSTANT_BYTES:
         return f"it has more than {_CONSTANT_BYTES >> 20} MB of constants"
-    return next((why for op in ops if (why := _refusal(op))), None) or _refusal_in_functions(ops)
+    why = next((why for op in ops if (why := _refusal(op))), None)
+    if why is not None:
+        return why
+    why, writers = _inspect_functions(ops)
+    return why or _race(ops, writers)
 
 
 def _refusal(op: tf.Operation) -> str | None:
@@ -67,26 +73,90 @@ def _has_known_effects(kind: str) -> bool:
     return kind in _PYTHON or _EFFECTS.fullmatch(kind) is not None
 
 
-def _refusal_in_functions(ops: set[tf.Operation]) -> str | None:
-    """Returns why the functions that `ops` call cannot run in a loop."""
-    calls = {name for op in ops for name in _functions_named_by(op.node_def.attr.values())}
-    if not calls:
-        return None
-    graph = next(iter(ops)).graph
-    functions = {function.signature.name: function for function in graph.as_graph_def().library.function}
-    seen, queue = set(calls), list(calls)
+def _race(ops: set[tf.Operation], writers: set[str]) -> str | None:
+    """Returns which variable or table a step reads and changes in no fixed order, if there is one.
+
+    Single steps and loops then differ in which is first, most of the time. `writers`: the functions that change any.
+    """
+    uses: dict[tf.Operation, list[tf.Operation]] = {}
+    for op in ops:
+        for tensor in op.inputs:
+            if tensor.dtype == tf.resource and op.type not in _PASSING and op.type != READ:
+                uses.setdefault(_handle(tensor), []).append(op)
+    changing = {op for used in uses.values() for op in used if _changes(op, writers)}
+    bits = {op: 1 << index for index, op in enumerate({op for used in uses.values() for op in used})}
+    earlier: dict[tf.Operation, int] = {}  # the uses that an op waits for
+    for op in _in_order(ops):
+        needed = (*op.control_inputs, *(tensor.op for tensor in op.inputs))
+        earlier[op] = 0
+        for each in needed:
+            earlier[op] |= earlier[each] | bits.get(each, 0)
+    for handle, used in uses.items():
+        for change in changing.intersection(used):
+            for other in used:
+                if other is not change and not (earlier[change] & bits[other] or earlier[other] & bits[change]):
+                    return f"{other.name} and {change.name} use {handle.name} in any order"
+    return None
+
+
+def _handle(tensor: tf.Tensor) -> tf.Operation:
+    while tensor.op.type in _PASSING:
+        tensor = tensor.op.inputs[0]
+    return tensor.op
+
+
+def _in_order(ops: set[tf.Operation]) -> list[tf.Operation]:
+    """Returns `ops`, which have all that they need among them, each after those that it needs."""
+    ordered: dict[tf.Operation, None] = {}
+    stack = list(ops)
+    while stack:
+        op = stack[-1]
+        needed = [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+        waiting = [each for each in needed if each not in ordered]
+        if waiting:
+            stack += waiting
+        else:
+            ordered[stack.pop()] = None
+    return list(ordered)
+
+
+def _changes(op: tf.Operation, writers: set[str]) -> bool:
+    if op.type in CALLS:
+        return not writers.isdisjoint(_functions_named_by(op.node_def.attr.values()))
+    return not _LOOKS.fullmatch(op.type)
+
+
+def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, set[str]]:
+    """Returns why the functions that `ops` call cannot run in a loop, and which of them change variables or tables."""
+    queue = [name for op in ops for name in _functions_named_by(op.node_def.attr.values())]
+    if not queue:
+        return None, set()
+    library = next(iter(ops)).graph.as_graph_def().library
+    functions = {function.signature.name: function for function in library.function}
+    callers: dict[str, set[str]] = {}
+    writers, seen = set(), set(queue)
     while queue:
         name = queue.pop()
         if name not in functions:
-            return f"{name} is not a function of its graph"
+            return f"{name} is not a function of its graph", writers
         for node in functions[name].node_def:
-            stateful = private_tensorflow.is_stateful(node.op)
-            if node.op not in functions and node.op not in CALLS and stateful and not _has_known_effects(node.op):
-                return f"{node.name}, a {node.op} in a function, may keep a state of its own"
             called = [*_functions_named_by(node.attr.values()), *[node.op] * (node.op in functions)]
+            for each in called:
+                callers.setdefault(each, set()).add(name)
             queue += set(called) - seen
             seen |= set(called)
-    return None
+            if called or not private_tensorflow.is_stateful(node.op):
+                continue
+            if not _has_known_effects(node.op):
+                return f"{node.name}, a {node.op} in a function, may keep a state of its own", writers
+            if not _LOOKS.fullmatch(node.op):
+                writers.add(name)
+    queue = list(writers)
+    while queue:
+        new = callers.get(queue.pop(), set()) - writers
+        writers |= new
+        queue += new
+    return None, writers
 
 
 def _functions_named_by(attributes: Iterable[tf.compat.v1.AttrValue]) -> Iterable[str]:
@@ -100,6 +170,19 @@ def _constant_bytes(op: tf.Operation) -> int:
     if op.type != "Const":
         return 0
     return op.outputs[0].shape.num_elements() * op.outputs[0].dtype.size
+
+
+def changes_without_data(ops: set[tf.Operation]) -> bool:
+    """Returns whether some of `ops`, all those of a step, change something although they need nothing of its batch."""
+    fed = {op for op in ops if op.type == READ}
+    size = 0
+    while len(fed) > size:
+        size = len(fed)
+        fed |= {op for op in ops if not fed.isdisjoint((*op.control_inputs, *(tensor.op for tensor in op.inputs)))}
+    unfed = ops - fed - step_ops([global_step_read()])
+    return any(
+        op.op_def.is_stateful and op.type not in HANDLES | DRAWS and not _LOOKS.fullmatch(op.type) for op in unfed
+    )
 
 
 def counts_by_one(ops: set[tf.Operation], step: tf.Variable) -> bool:

@@ -29,7 +29,8 @@ Runs = Callable[..., Any]  # `tf.compat.v1.Session.run`
 class Limits(Protocol):
     """How many steps a call may run: `CallLimits`, or `EvaluationLimits`."""
 
-    are_single: bool
+    @property
+    def are_single(self) -> bool: ...
 
     def next(self, step: int) -> tuple[int, float]: ...
 
@@ -117,6 +118,8 @@ class LoopedSteps:
         looped = map_fetches(lambda fetch: self._outputs_of(fetch, outputs), fetches)
         done, values = run([loop.count, looped], {loop.limit: count, loop.seconds: seconds}, options, run_metadata)
         if not done:
+            if loopable.changes_without_data(self._ops):  # as it does once more in single steps
+                return run(fetches, feed_dict, options, run_metadata)
             raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
         self._took(int(done), time.monotonic() - begun)
         return values
@@ -149,10 +152,10 @@ class LoopedSteps:
         """Returns why a loop cannot give the value of `element`, if it cannot."""
         if getattr(element, "dtype", None) in (tf.resource, tf.variant):
             return f"a hook fetches {element.name}"
-        ops = step_ops([element]) - self._ops
-        if any(op.type == READ for op in ops):
+        ops = step_ops([element])
+        if any(op.type == READ for op in ops - self._ops):
             return "a hook reads another batch"
-        return loopable.refusal(ops) if ops else None
+        return None if ops <= self._ops else loopable.refusal(ops | self._ops)
 
     def _check_draws(self, elements: list[Any]) -> None:
         """Refuses to loop if random ops of the step run outside of it, with their own kernels."""

@@ -90,9 +90,6 @@ class StepLoop:
         fetched = {element: self._outputs[element] for element in elements}
         return {key: output.op if isinstance(key, tf.Operation) else output for key, output in fetched.items()}
 
-    def has_copied(self, op: tf.Operation) -> bool:
-        return op in self._twins
-
     def _read_if_more(self, nodes: "_Nodes", read: tf.Operation) -> None:
         """Adds ops that take a batch if a step may start; the loop ends where there is none."""
         # An optional batch, because the error at the end of the data would take the values of the last step with it.
@@ -210,11 +207,10 @@ class _Nodes:
         return self.add(name, "Const", earlier, dtype=dtype, value=v1.AttrValue(tensor=tensor))
 
     def enter(self, name: str, of: str, dtype: tf.DType, is_constant: bool = True) -> str:
-        frame = {"frame_name": _SCOPE, "is_constant": is_constant, "parallel_iterations": 1}
-        return self.add(name, "Enter", [of], T=dtype, **frame)
+        return self.add(name, "Enter", [of], T=dtype, frame_name=_SCOPE, is_constant=is_constant, parallel_iterations=1)
 
     def variable(self, name: str, first: Any, dtype: tf.DType, following: str, is_more: str) -> None:
-        """Adds a variable of the loop: `NAME/now` in each iteration, `/step` in those with a step, `/last` after all."""
+        """Adds a variable of the loop: `NAME/now` in an iteration, `/step` in one with a step, `/last` after all."""
         self.constant(f"{name}/first", first, dtype)
         self.enter(f"{name}/enter", f"{name}/first", dtype, is_constant=False)
         self.add(f"{name}/now", "Merge", [f"{name}/enter", f"{name}/next"], T=dtype, N=2)

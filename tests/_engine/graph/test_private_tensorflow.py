@@ -117,3 +117,17 @@ def test_custom_gradients_of_a_graph_are_forgotten(graph):
     private_tensorflow.forget_gradients(graph)
     with pytest.raises(LookupError, match="No gradient defined for operation"):
         tf.gradients(graph.get_tensor_by_name("IdentityN:0"), given)
+
+
+def test_ops_can_be_added_to_a_finalized_graph(graph):
+    """A loop over steps could not be built, because sessions finalize their graph."""
+    graph.finalize()
+    with private_tensorflow.unfinalized(graph):
+        tf.constant(1)
+    assert graph.finalized and len(graph.get_operations()) == 1
+
+
+def test_ops_with_a_state_are_told_from_others():
+    """Functions that draw random numbers would run in loops, where they draw others."""
+    kinds = ("RandomUniform", "ReadVariableOp", "MatMul", "no_op_of_tensorflow")
+    assert [private_tensorflow.is_stateful(kind) for kind in kinds] == [True, True, False, False]

@@ -69,3 +69,25 @@ def test_the_last_step_of_a_stop_hook():
     """A training that has reached its last step before would make one more."""
     assert private_tensorflow.last_step(v1.train.StopAtStepHook(last_step=7)) == 7
     assert private_tensorflow.last_step(v1.train.StopAtStepHook(num_steps=7)) is None
+
+
+def test_what_stock_hooks_note_for_their_next_step(graph):
+    """Their calls of many steps would end at other steps than those that they log and save."""
+    step = v1.train.create_global_step()
+    logging = v1.train.LoggingTensorHook([step], every_n_iter=5)
+    saving = v1.train.SummarySaverHook(save_steps=7, summary_op=tf.constant(b""))
+    assert private_tensorflow.logs_now(logging) and private_tensorflow.requests_summary(saving)
+    assert not private_tensorflow.logs_at_end(logging)
+    for hook in (logging, saving):
+        hook.begin()
+        hook.before_run(None)
+    assert [private_tensorflow.every_steps(private_tensorflow.timer(hook)) for hook in (logging, saving)] == [5, 7]
+    assert private_tensorflow.logs_now(logging) and private_tensorflow.requests_summary(saving)
+    private_tensorflow.add_calls(logging, 3)
+    assert private_tensorflow.calls_counted(logging) == 3
+    assert private_tensorflow.every_steps(v1.train.SecondOrStepTimer(every_secs=3)) is None
+    at_end = private_tensorflow.timer(v1.train.LoggingTensorHook([step], at_end=True))
+    assert (
+        private_tensorflow.every_steps(at_end) is None
+        and private_tensorflow.watched_tensor(v1.train.NanTensorHook("loss:0")) == "loss:0"
+    )
