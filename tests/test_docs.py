@@ -360,6 +360,7 @@ class Followed:
 
     def code(self, text):
         """Executes a block of Python."""
+        self._plan = None
         small = made_small(text, self._rules)
         self._has_small_code |= small != made_small(text, DEVICES)
         exec(compile(small, "a block of a page", "exec"), self._namespace)
@@ -407,7 +408,7 @@ class Followed:
         names = {line[:12] for line in plan.splitlines()}
         of_plan = [line for line in text.splitlines() if line[:12] in names]
         trained = re.findall(r"^trained \d+ steps", text, re.MULTILINE)
-        steps = re.search(r"^steps +(\d+):", plan, re.MULTILINE)[1]
+        steps = re.search(r"^steps +(\d+)", plan, re.MULTILINE)[1]
         return lines_besides("\n".join([*of_plan, *trained]), f"{plan}\ntrained {steps} steps")
 
     def _main(self, arguments, command):
