@@ -205,9 +205,9 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else (), id=page.name) for page in PAGES]
 )
-def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monkeypatch, capsys):
+def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monkeypatch, capsys, caplog):
     blocks, missing = list(blocks_of(page)), set()
-    followed = Followed(page, namespace, monkeypatch, capsys)
+    followed = Followed(page, namespace, monkeypatch, capsys, caplog)
     monkeypatch.setattr(urllib.request, "urlopen", tensorflow_serving)
     for language, text in blocks:
         write_file(language, text, folder)
@@ -347,9 +347,9 @@ def tensorflow_serving(url, body):
 class Followed:
     """A page as far as it has been followed, and what is smaller than the page says."""
 
-    def __init__(self, page, namespace, monkeypatch, capsys):
+    def __init__(self, page, namespace, monkeypatch, capsys, caplog):
         self.output = ""
-        self._namespace, self._monkeypatch, self._capsys = namespace, monkeypatch, capsys
+        self._namespace, self._monkeypatch, self._capsys, self._caplog = namespace, monkeypatch, capsys, caplog
         self._printed, self._plan = None, None  # of the last command or block, unless it is smaller; of a training
         self._has_small_code, self._small_places = False, set()
         self._rules, self._is_full = PYTHON, page.name in AS_PRINTED
@@ -360,6 +360,7 @@ class Followed:
 
     def code(self, text):
         """Executes a block of Python."""
+        self._plan = None
         small = made_small(text, self._rules)
         self._has_small_code |= small != made_small(text, DEVICES)
         exec(compile(small, "a block of a page", "exec"), self._namespace)
@@ -407,7 +408,7 @@ class Followed:
         names = {line[:12] for line in plan.splitlines()}
         of_plan = [line for line in text.splitlines() if line[:12] in names]
         trained = re.findall(r"^trained \d+ steps", text, re.MULTILINE)
-        steps = re.search(r"^steps +(\d+):", plan, re.MULTILINE)[1]
+        steps = re.search(r"^steps +(\d+)", plan, re.MULTILINE)[1]
         return lines_besides("\n".join([*of_plan, *trained]), f"{plan}\ntrained {steps} steps")
 
     def _main(self, arguments, command):
@@ -420,7 +421,9 @@ class Followed:
     def _end(self, is_whole):
         out, errors = self._capsys.readouterr()
         self.output += out
-        self._printed = out + errors if is_whole else None
+        logged = [f"{each.levelname}:{each.name}:{each.getMessage()}" for each in self._caplog.records]
+        self._caplog.clear()
+        self._printed = "\n".join([out, errors, *logged]) if is_whole else None
 
     def _names_what_is_small(self, text):
         return any(place in text for place in self._small_places)

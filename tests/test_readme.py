@@ -47,7 +47,7 @@ def test_readme_claims_what_the_pages_have_measured():
     ahead = [ratio for ratio in ratios if ratio > 1]
     others = [ratio for ratio in ratios if ratio <= 1]
     claims = [
-        f"{packages} packages of others and {scripts} scripts of ours run unmodified",
+        f"{packages} packages and {scripts} scripts of ours run unmodified",
         f"with {values[0]:,} and {values[1]:,} values equal to TensorFlow 2.15's to {difference:.1e}",
         f"Of {len(ratios)} timings against Keras' `fit`, {len(ahead)} are ahead, by up to {max(ratios):.2f} times",
         f"the others are at {min(others):.2f} to {max(others):.2f}",
