@@ -2,13 +2,12 @@
 
 from estimator_train.compat.scan import private_tensorflow
 from estimator_train.compat.scan.installed import file_of, paths_of
-from estimator_train.compat.scan.private_tensorflow import API, INSIDE
+from estimator_train.compat.scan.private_tensorflow import API
 
 
 def test_the_modules_of_the_public_names_are_files():
     for module in (
         f"{API}.compat.v1.train",
-        f"{INSIDE}.ops.array_ops",
         private_tensorflow.keras_module(),
         private_tensorflow.keras_module("v1", "optimizers"),
     ):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import estimator_train as et
 from estimator_train.compat.drop_in.tpu import RunConfig
 from estimator_train.compat.tf1.contrib import (
     cluster_resolver,
@@ -231,6 +232,13 @@ def test_a_strategy_of_no_gpus_has_one_cpu():
     assert isinstance(distribute.AllReduceCrossDeviceOps("hierarchical_copy"), tf.distribute.HierarchicalCopyAllReduce)
     with pytest.raises(ValueError, match="all_reduce_alg='ring': use 'nccl' or 'hierarchical_copy'"):
         distribute.AllReduceCrossDeviceOps("ring")
+
+
+def test_a_run_config_takes_the_strategies_of_a_distribute_config():
+    strategy = distribute.MirroredStrategy(num_gpus=0)
+    config = et.RunConfig(experimental_distribute=distribute.DistributeConfig(strategy))
+    assert config.train_distribute is strategy and config.eval_distribute is None
+    assert distribute.DistributeConfig()._fields == ("train_distribute", "eval_distribute", "remote_cluster")
 
 
 def test_a_signature_is_found_by_its_key():

@@ -22,14 +22,14 @@ def experiment(tmp_path, monkeypatch):
 def test_a_schedule_is_a_method_of_the_experiment(schedule, called, experiment):
     given = []
 
-    def experiment_fn(*arguments):
-        given.append(arguments)
+    def experiment_fn(*arguments, **by_name):
+        given.append(arguments or by_name)
         return experiment
 
     config, hparams = learn.RunConfig(model_dir="a"), object()
     assert learn.learn_runner.run(experiment_fn, "b", schedule) == called
     assert learn.learn_runner.run(experiment_fn, schedule=schedule, run_config=config, hparams=hparams) == called
-    assert given == [("b",), (config, hparams)]
+    assert given == [{"output_dir": "b"}, (config, hparams)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_schedule_is_a_method_of_the_experiment(schedule, called, experiment):
 )
 def test_a_call_that_tensorflow_1_refused_is_refused(arguments, error, message, experiment):
     with pytest.raises(error, match=message):
-        learn.learn_runner.run(**{"experiment_fn": lambda *_: experiment} | arguments)
+        learn.learn_runner.run(**{"experiment_fn": lambda **_: experiment} | arguments)
 
 
 @pytest.mark.parametrize(
