@@ -1,7 +1,8 @@
 """Lists the files that TensorFlow 1 had below the `python` of a module of tf.contrib, for imports by their paths."""
 
 # By folder below tensorflow.contrib: the files of TensorFlow 1.15, and those of earlier versions with names that are
-# supported. A name in an import is a file only if it is listed, otherwise an absent name would be taken for one.
+# supported, but none that `instead` has. A name in an import is a file only if it is listed; otherwise an absent name
+# would be taken for one.
 _FILES = {
     "cluster_resolver.python": "",
     "cluster_resolver.python.training": (
@@ -24,7 +25,7 @@ _FILES = {
     "estimator.python": "",
     "estimator.python.estimator": (
         "boosted_trees dnn dnn_linear_combined dnn_with_layer_annotations early_stopping export exporter extenders "
-        "head hooks linear logit_fns multi_head replicate_model_fn rnn saved_model_estimator"
+        "head hooks linear logit_fns multi_head rnn saved_model_estimator"
     ),
     "framework.python": "",
     "framework.python.framework": "checkpoint_utils experimental graph_util tensor_util",
@@ -40,7 +41,7 @@ _FILES = {
     "learn.python": "",
     "learn.python.learn": (
         "basic_session_run_hooks estimators evaluable experiment export_strategy graph_actions learn_runner "
-        "learn_runner_lib metric_spec models monitored_session monitors session_run_hook summary_writer_cache "
+        "learn_runner_lib metric_spec monitored_session monitors session_run_hook summary_writer_cache "
         "trainable"
     ),
     "learn.python.learn.datasets": "base mnist produce_small_datasets synthetic text_datasets",
@@ -51,7 +52,6 @@ _FILES = {
     ),
     "learn.python.learn.learn_io": "dask_io data_feeder generator_io graph_io numpy_io pandas_io",
     "learn.python.learn.ops": "embeddings_ops losses_ops seq2seq_ops",
-    "learn.python.learn.preprocessing": "categorical categorical_vocabulary text",
     "learn.python.learn.utils": "export gc input_fn_utils inspect_checkpoint saved_model_export_utils",
     "losses.python": "",
     "losses.python.losses": "loss_ops",

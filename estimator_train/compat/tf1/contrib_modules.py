@@ -72,7 +72,7 @@ def source_of(path: str) -> str | None:
             package = "tensorflow.python.keras"
         return ".".join([package, *(part for part in below if part not in _FOLDERS)])
     # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
-    is_file = path.removeprefix(f"{_ROOT}.") in PATHS and f"{first}.{below[-1]}" not in INSTEAD
+    is_file = path.removeprefix(f"{_ROOT}.") in PATHS
     return f"{contrib.__name__}.{first}" if is_file or not below else None
 
 

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from estimator_train.compat.tf1 import contrib_files, private_tensorflow
-from estimator_train.compat.tf1.instead import INSTEAD
 
 pytestmark = pytest.mark.usefixtures("contrib")
 
@@ -89,8 +88,7 @@ def test_an_import_of_an_absent_name_of_a_file_is_an_import_error(statement):
 
 def test_every_file_of_a_supported_module_can_be_imported():
     for path in contrib_files.PATHS:
-        if f"{path.partition('.')[0]}.{path.rpartition('.')[2]}" not in INSTEAD:
-            importlib.import_module(f"tensorflow.contrib.{path}")
+        importlib.import_module(f"tensorflow.contrib.{path}")
 
 
 def test_a_file_of_a_module_has_its_own_names(contrib):

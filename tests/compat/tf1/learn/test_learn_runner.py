@@ -46,7 +46,7 @@ def test_a_schedule_is_a_method_of_the_experiment(schedule, called, experiment):
         ),
         ({"output_dir": "a", "schedule": "_train_spec"}, ValueError, "non-existent task _train_spec"),
         ({"output_dir": "a", "experiment_fn": 1}, TypeError, 'Experiment builder "1" is not callable.'),
-        ({"output_dir": "a", "experiment_fn": str}, TypeError, "an Experiment instance, got <class 'str'> instead."),
+        ({"output_dir": "a", "experiment_fn": lambda output_dir: output_dir}, TypeError, "an Experiment instance, got <class 'str'> instead."),
     ],
 )
 def test_a_call_that_tensorflow_1_refused_is_refused(arguments, error, message, experiment):
