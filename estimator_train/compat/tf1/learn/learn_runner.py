@@ -20,8 +20,8 @@ def run(
 
         learn_runner.run(experiment_fn, run_config=tf.contrib.learn.RunConfig(model_dir="runs/a"))
 
-    `experiment_fn` gets `output_dir` by this name, or `run_config` and `hparams`. `schedule` is the method's name, by default
-    "train_and_evaluate", which does the work of this process's task.
+    `experiment_fn` gets `output_dir` by this name, or `run_config` and `hparams`. `schedule` is the method's name,
+    by default "train_and_evaluate", which does the work of this process's task.
     """
     if output_dir is not None and run_config is not None:
         raise ValueError("Cannot provide both `output_dir` and `run_config`")

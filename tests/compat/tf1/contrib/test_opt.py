@@ -117,7 +117,9 @@ def test_lars_adds_up_the_gradients_times_the_rates_of_their_steps(table, use_ne
     optimizer = opt.LARSOptimizer(
         0.5, 0.9, weight_decay=0.01, eeta=0.1, epsilon=1e-3, skip_list=["bias"], use_nesterov=use_nesterov
     )
-    loss = sum(tf.reduce_sum(variable) * rate for variable, rate in zip(v1.trainable_variables(), (2, 1, 1), strict=True))
+    loss = sum(
+        tf.reduce_sum(variable) * rate for variable, rate in zip(v1.trainable_variables(), (2, 1, 1), strict=True)
+    )
     train_op = optimizer.minimize(loss)
     found = trained(train_op, {variable.op.name: variable for variable in v1.global_variables()}, steps=3)
     assert found.keys() == LARS[use_nesterov].keys()

@@ -1,6 +1,7 @@
-"""What tf.contrib.learn had for the inputs of exports, and for hooks; TensorFlow 1.15.5 gives the same names and shapes.
+"""What tf.contrib.learn had for the inputs of exports, and for hooks, with the names and shapes of TensorFlow 1.15.5.
 
-It (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests with `learn = tf.contrib.learn`.
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran the lines of these tests with
+`learn = tf.contrib.learn`.
 """
 
 import pytest

@@ -1,4 +1,8 @@
-"""tf.contrib.learn.learn_runner: which method of which Experiment it calls."""
+"""tf.contrib.learn.learn_runner: which method of which Experiment it calls.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
+`learn = tf.contrib.learn`, and they hold there; its hparams must be HParams.
+"""
 
 import pytest
 
@@ -46,7 +50,11 @@ def test_a_schedule_is_a_method_of_the_experiment(schedule, called, experiment):
         ),
         ({"output_dir": "a", "schedule": "_train_spec"}, ValueError, "non-existent task _train_spec"),
         ({"output_dir": "a", "experiment_fn": 1}, TypeError, 'Experiment builder "1" is not callable.'),
-        ({"output_dir": "a", "experiment_fn": lambda output_dir: output_dir}, TypeError, "an Experiment instance, got <class 'str'> instead."),
+        (
+            {"output_dir": "a", "experiment_fn": lambda output_dir: output_dir},
+            TypeError,
+            "an Experiment instance, got <class 'str'> instead.",
+        ),
     ],
 )
 def test_a_call_that_tensorflow_1_refused_is_refused(arguments, error, message, experiment):

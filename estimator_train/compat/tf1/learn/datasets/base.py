@@ -20,7 +20,10 @@ class Dataset(NamedTuple):
 
 
 def load_csv_with_header(
-    filename: str | os.PathLike[str], target_dtype: npt.DTypeLike, features_dtype: npt.DTypeLike, target_column: int = -1
+    filename: str | os.PathLike[str],
+    target_dtype: npt.DTypeLike,
+    features_dtype: npt.DTypeLike,
+    target_column: int = -1,
 ) -> Dataset:
     """Reads a CSV file whose first line begins with the numbers of its examples and of their features.
 
@@ -37,7 +40,10 @@ def load_csv_with_header(
 
 
 def load_csv_without_header(
-    filename: str | os.PathLike[str], target_dtype: npt.DTypeLike, features_dtype: npt.DTypeLike, target_column: int = -1
+    filename: str | os.PathLike[str],
+    target_dtype: npt.DTypeLike,
+    features_dtype: npt.DTypeLike,
+    target_column: int = -1,
 ) -> Dataset:
     """Reads a CSV file of examples alone, as `load_csv_with_header` does."""
     return _dataset(_rows(filename), target_dtype, features_dtype, target_column)
