@@ -29,6 +29,7 @@ from estimator_train._engine.hooks import check_hooks, check_listeners
 from estimator_train._engine.host import host_memory, leftovers, model_dirs, notebook, time_spent
 from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.interruption import interruption
+from estimator_train._engine.host.suspended_generators import closed_at_exit
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.adapter_choice import imported_kerases
 from estimator_train._engine.keras_forms import MEMBERS, check_input_fn, is_path, refuses_keras_arguments
@@ -337,6 +338,7 @@ class Estimator:
         return metrics
 
     @refuses_keras_arguments
+    @closed_at_exit
     def predict(
         self,
         input_fn: InputFn,

@@ -77,7 +77,7 @@ def test_units_may_be_an_array_and_a_dropout_of_0_changes_no_initial_value(gener
 def test_units_may_be_the_texts_of_a_flag(generation, kind):
     """As in 1.15.5 and 2.15.1, because Dense calls int."""
     prefix = "dnn_" * (kind != "DNNClassifier")
-    units = {f"{prefix}hidden_units": "4, 2".split(","), f"{prefix}feature_columns": [fc.numeric_column("b")]}
+    units = {f"{prefix}hidden_units": ["4", " 2"], f"{prefix}feature_columns": [fc.numeric_column("b")]}
     with tf.Graph().as_default():
         getattr(generation, kind)(**units).model_fn({"b": tf.constant([[1.0]])}, None, "infer", None)
         shapes = [variable.shape.as_list() for variable in v1.trainable_variables()]

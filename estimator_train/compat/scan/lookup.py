@@ -198,10 +198,9 @@ class Lookup:
         if source is None or name == "tf" or name.startswith("_"):
             return None
         ours = self.module(source)
-        if ours and ".python" in module:
-            file = self.attribute(ours, module.rpartition(".")[2])
-            if file and not isinstance(file, Value):
-                ours = file
+        for file in contrib_modules.names_below(module):
+            below = self.attribute(ours, file) if ours else None
+            ours = below if isinstance(below, str) else ours
         if isinstance(ours, str) and name in MOVED.get(ours, ()):
             return VALUE
         return ours and self.attribute(ours, name)

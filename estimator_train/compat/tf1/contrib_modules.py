@@ -11,6 +11,7 @@ import sys
 import types
 
 from estimator_train.compat.tf1 import contrib
+from estimator_train.compat.tf1.contrib_files import PATHS
 from estimator_train.compat.tf1.contrib_moved import MOVED
 from estimator_train.compat.tf1.instead import INSTEAD
 
@@ -67,10 +68,21 @@ def source_of(path: str) -> str | None:
         return None
     if first in _PACKAGES:
         package = (_BELOW if below else _PACKAGES)[first]
+        if [first, *below[:1]] == ["keras", "python"]:  # its files, which --tf1 finds in tf_keras
+            package = "tensorflow.python.keras"
         return ".".join([package, *(part for part in below if part not in _FOLDERS)])
     # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
-    is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
+    is_file = path.removeprefix(f"{_ROOT}.") in PATHS
     return f"{contrib.__name__}.{first}" if is_file or not below else None
+
+
+def names_below(path: str) -> list[str]:
+    """Returns the parts of a path behind its `python`: any of them may be a module among the names of `source_of`.
+
+    >>> names_below("tensorflow.contrib.learn.python.learn.datasets.base")
+    ['learn', 'datasets', 'base']
+    """
+    return path.partition(".python.")[2].split(".")
 
 
 def _is_served(module):
@@ -114,8 +126,10 @@ def _names(path):
 def _ours(path):
     """Returns this package's module with the names of the module at `path`."""
     ours = importlib.import_module(source_of(path))
-    file = getattr(ours, path.rpartition(".")[2], None) if ".python" in path else None
-    return file if isinstance(file, types.ModuleType) else ours
+    for name in names_below(path):
+        file = getattr(ours, name, None)
+        ours = file if isinstance(file, types.ModuleType) else ours
+    return ours
 
 
 def _value(ours, name):

@@ -41,3 +41,15 @@ def run():
             return [session.run(fetches) for _ in range(steps)][-1]
 
     return run
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """Restores sys.modules, and the attributes of tensorflow.python, after the test."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    before = {path: module for path, module in sys.modules.items() if path.startswith("tensorflow.python.keras")}
+    monkeypatch.setattr(sys.modules["tensorflow.python"], "keras", before["tensorflow.python.keras"])
+    yield
+    for path in [path for path in sys.modules if path.startswith("tensorflow.python.keras")]:
+        del sys.modules[path]
+    sys.modules.update(before)

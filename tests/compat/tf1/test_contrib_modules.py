@@ -1,9 +1,12 @@
 """tensorflow.contrib: found by every kind of import; what is absent says what took its place."""
 
+import importlib
 import sys
 
 import pytest
 import tensorflow as tf
+
+from estimator_train.compat.tf1 import contrib_files, private_tensorflow
 
 pytestmark = pytest.mark.usefixtures("contrib")
 
@@ -47,12 +50,45 @@ def test_only_public_names_are_listed(contrib):
         "from tensorflow.contrib.keras.api.keras import layers; found = layers.Dense",
         "from tensorflow.contrib.keras import layers; found = layers.Dense",
         "from tensorflow.contrib import keras; found = keras.layers.Dense",
+        "from tensorflow.contrib.keras.python.keras.layers.core import Dense as found",
     ],
 )
-def test_keras_is_that_of_tensorflow(statement):
+def test_keras_is_that_of_tensorflow(modules, statement):
+    private_tensorflow.use_tf_keras()
     scope = {}
     exec(statement, scope)
     assert scope["found"] is tf.keras.layers.Dense
+
+
+def test_a_file_of_keras_is_that_of_tf_keras(modules):
+    private_tensorflow.use_tf_keras()
+    from tensorflow.contrib.keras.python.keras.utils.data_utils import Sequence, get_file
+
+    assert (get_file, Sequence) == (tf.keras.utils.get_file, tf.keras.utils.Sequence)
+
+
+ABSENT = [
+    "from tensorflow.contrib.learn.python.learn.estimators.constants import ProblemType",
+    "from tensorflow.contrib.learn.python.learn.estimators.rnn_common import select_last_activations",
+    "from tensorflow.contrib.tpu.python.tpu.tpu_estimator import BatchConfig",
+    "from tensorflow.contrib.learn.python.learn import nothing",
+    "from tensorflow.contrib.rnn.python.ops.rnn_cell import _Linear",
+    "import tensorflow.contrib.learn.python.nothing",
+    "import tensorflow.contrib.layers.python.layers.layers.fully_connected",
+]
+
+
+@pytest.mark.parametrize("statement", ABSENT)
+def test_an_import_of_an_absent_name_of_a_file_is_an_import_error(statement):
+    """Programs catch it, and go on without the name; also when the file has been imported before."""
+    for _ in range(2):
+        with pytest.raises(ImportError, match="has no attribute"):
+            exec(statement, {})
+
+
+def test_every_file_of_a_supported_module_can_be_imported():
+    for path in contrib_files.PATHS:
+        importlib.import_module(f"tensorflow.contrib.{path}")
 
 
 def test_a_file_of_a_module_has_its_own_names(contrib):

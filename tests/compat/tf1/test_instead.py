@@ -53,7 +53,7 @@ def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
         ("from tensorflow.contrib import seq2seq", "use tf.while_loop"),
         ("from tensorflow.contrib.seq2seq import BeamSearchDecoder", "use tf.while_loop"),
         ("from tensorflow.contrib.rnn import ConvLSTMCell", "use tf.keras.layers.ConvLSTM2D"),
-        ("from tensorflow.contrib.learn.python.learn import monitors", "use the hooks of tf.train"),
+        ("from tensorflow.contrib.learn.python.learn import models", "use tf.layers"),
     ],
 )
 def test_an_absent_import_says_what_to_use(statement, message):

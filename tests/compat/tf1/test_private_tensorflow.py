@@ -1,26 +1,11 @@
 """Modules below tensorflow.python that TensorFlow 1 filled otherwise; docstrings say what breaks without them."""
 
 import importlib
-import sys
 
 import pytest
 import tensorflow as tf
 
-import estimator_train as et
 from estimator_train.compat.tf1 import private_tensorflow
-
-
-@pytest.fixture
-def modules(monkeypatch):
-    """Restores sys.modules, and the attributes of tensorflow.python, after the test."""
-    et.install()
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    before = {path: module for path, module in sys.modules.items() if path.startswith("tensorflow.python.keras")}
-    monkeypatch.setattr(sys.modules["tensorflow.python"], "keras", before["tensorflow.python.keras"])
-    yield
-    for path in [path for path in sys.modules if path.startswith("tensorflow.python.keras")]:
-        del sys.modules[path]
-    sys.modules.update(before)
 
 
 def test_datasets_have_the_iterators_of_tensorflow_1(monkeypatch):

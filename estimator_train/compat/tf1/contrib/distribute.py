@@ -1,10 +1,20 @@
 """tf.contrib.distribute: the strategies of tf.compat.v1, with arguments for the number of GPUs."""
 
+from typing import Any, NamedTuple
+
 import tensorflow as tf
 
 from estimator_train._engine.distribution import absent_gpus, strategies
 
 _v1 = tf.compat.v1.distribute
+
+
+class DistributeConfig(NamedTuple):
+    """The strategies of a tf.estimator.RunConfig, as its `experimental_distribute`; `remote_cluster` is ignored."""
+
+    train_distribute: Any = None
+    eval_distribute: Any = None
+    remote_cluster: Any = None
 
 
 def AllReduceCrossDeviceOps(

@@ -1,13 +1,17 @@
 """tf.contrib.learn: Experiments over a tf.estimator, and the few names that do not depend on contrib's Estimators."""
 
+from estimator_train.compat.tf1.learn import datasets as datasets
 from estimator_train.compat.tf1.learn import experiment as experiment
 from estimator_train.compat.tf1.learn import learn_runner as learn_runner
+from estimator_train.compat.tf1.learn import monitors as monitors
 from estimator_train.compat.tf1.learn import utils as utils
 from estimator_train.run_config import RunConfig as _RunConfig
 from estimator_train.run_config import TaskType as TaskType
 
 Experiment = experiment.Experiment
-make_export_strategy = utils.saved_model_export_utils.make_export_strategy
+InputFnOps = utils.InputFnOps
+build_parsing_serving_input_fn = utils.build_parsing_serving_input_fn
+make_export_strategy = utils.make_export_strategy
 
 
 class RunConfig(_RunConfig):

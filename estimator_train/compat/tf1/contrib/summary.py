@@ -1,5 +1,8 @@
 """tf.contrib.summary: summaries that ops write themselves, which have become TensorFlow 2's tf.summary."""
 
+import contextlib
+import re
+
 import tensorflow as tf
 
 _v1, _v2 = tf.compat.v1, tf.compat.v2.summary
@@ -25,28 +28,41 @@ def record_summaries_every_n_global_steps(n, global_step=None):
 
 
 def scalar(name, tensor, family=None, step=None):
-    return _v2.scalar(_tag(name, family), tensor, _step(step))
+    with _tag(name, family) as tag:
+        return _v2.scalar(tag, tensor, _step(step))
 
 
 def histogram(name, tensor, family=None, step=None):
-    return _v2.histogram(_tag(name, family), tensor, _step(step))
+    with _tag(name, family) as tag:
+        return _v2.histogram(tag, tensor, _step(step))
 
 
 def image(name, tensor, bad_color=None, max_images=3, family=None, step=None):
     """Writes images; `bad_color` is ignored."""
-    return _v2.image(_tag(name, family), tensor, _step(step), max_images)
+    with _tag(name, family) as tag:
+        return _v2.image(tag, tensor, _step(step), max_images)
 
 
 def audio(name, tensor, sample_rate, max_outputs, family=None, step=None):
-    return _v2.audio(_tag(name, family), tensor, sample_rate, _step(step), max_outputs)
+    with _tag(name, family) as tag:
+        return _v2.audio(tag, tensor, sample_rate, _step(step), max_outputs)
 
 
 def generic(name, tensor, metadata=None, family=None, step=None):
-    return _v2.write(_tag(name, family), tensor, _step(step), metadata)
+    with _tag(name, family) as tag:
+        return _v2.write(tag, tensor, _step(step), metadata)
 
 
+@contextlib.contextmanager
 def _tag(name, family):
-    return f"{family}/{name}" if family else name
+    """Gives what tf.summary completes to the tag of TensorFlow 1, which had a family twice, around the name scope."""
+    name = re.sub(r"[^-/\w.]", "_", name)
+    if not family:
+        yield name
+        return
+    scope = _v1.get_default_graph().get_name_scope()
+    with _v1.name_scope(None):
+        yield "/".join(filter(None, [family, scope, family, name]))
 
 
 def _step(step):

@@ -20,8 +20,8 @@ def run(
 
         learn_runner.run(experiment_fn, run_config=tf.contrib.learn.RunConfig(model_dir="runs/a"))
 
-    `experiment_fn` gets `output_dir`, or `run_config` and `hparams`. `schedule` is the method's name, by default
-    "train_and_evaluate", which does the work of this process's task.
+    `experiment_fn` gets `output_dir` by this name, or `run_config` and `hparams`. `schedule` is the method's name,
+    by default "train_and_evaluate", which does the work of this process's task.
     """
     if output_dir is not None and run_config is not None:
         raise ValueError("Cannot provide both `output_dir` and `run_config`")
@@ -36,7 +36,7 @@ def run(
     elif hparams is not None:
         raise ValueError("Cannot provide both `hparams` and `output_dir`; pass run_config with hparams")
     else:
-        experiment = experiment_fn(output_dir)
+        experiment = experiment_fn(output_dir=output_dir)
     if not isinstance(experiment, Experiment):
         raise TypeError(f"Experiment builder did not return an Experiment instance, got {type(experiment)} instead.")
     return _task(experiment, schedule or "train_and_evaluate")()

@@ -1,9 +1,15 @@
-"""Smaller modules of tf.contrib in graphs."""
+"""Smaller modules of tf.contrib in graphs.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with the modules of its
+tf.contrib. All hold there but what is meant to differ: strategies and optimizers without their devices, the datasets
+and tables of older versions, and messages.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import estimator_train as et
 from estimator_train.compat.drop_in.tpu import RunConfig
 from estimator_train.compat.tf1.contrib import (
     cluster_resolver,
@@ -194,6 +200,9 @@ def test_summaries_are_written_by_ops(tmp_path):
     writer = summary.create_file_writer(str(tmp_path))
     with writer.as_default(), summary.record_summaries_every_n_global_steps(2):
         summary.scalar("loss", 3.0, family="train")
+        with tf.name_scope("scope"):
+            summary.scalar("a b", 3.0)
+            summary.scalar("loss", 3.0, family="train")
     with v1.Session() as session:
         session.run(v1.global_variables_initializer())
         with writer.as_default():
@@ -204,7 +213,8 @@ def test_summaries_are_written_by_ops(tmp_path):
         session.run(writer.close())
     (path,) = tmp_path.glob("*tfevents*")
     found = [(event.step, value.tag) for event in v1.train.summary_iterator(str(path)) for value in event.summary.value]
-    assert found == [(0, "train/loss"), (2, "train/loss")]
+    tags = ["scope/a_b", "train/scope/train/loss", "train/train/loss"]  # of TensorFlow 1.15.5
+    assert sorted(found) == [*((0, tag) for tag in tags), *((2, tag) for tag in tags)]
 
 
 def test_the_optimizer_of_a_tpu_is_the_one_it_wraps():
@@ -232,6 +242,13 @@ def test_a_strategy_of_no_gpus_has_one_cpu():
     assert isinstance(distribute.AllReduceCrossDeviceOps("hierarchical_copy"), tf.distribute.HierarchicalCopyAllReduce)
     with pytest.raises(ValueError, match="all_reduce_alg='ring': use 'nccl' or 'hierarchical_copy'"):
         distribute.AllReduceCrossDeviceOps("ring")
+
+
+def test_a_run_config_takes_the_strategies_of_a_distribute_config():
+    strategy = distribute.MirroredStrategy(num_gpus=0)
+    config = et.RunConfig(experimental_distribute=distribute.DistributeConfig(strategy))
+    assert config.train_distribute is strategy and config.eval_distribute is None
+    assert distribute.DistributeConfig()._fields == ("train_distribute", "eval_distribute", "remote_cluster")
 
 
 def test_a_signature_is_found_by_its_key():

@@ -1,4 +1,8 @@
-"""tf.contrib.crf against the scores of every possible tag sequence."""
+"""tf.contrib.crf against the scores of every possible tag sequence.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) gives the same for these potentials, tags and
+lengths with `crf = tf.contrib.crf`, to the four decimals that were compared; it takes tensors of float32 alone.
+"""
 
 import itertools
 

@@ -1,4 +1,8 @@
-"""tf.contrib.eager leads to what TensorFlow 2 has under other names."""
+"""tf.contrib.eager leads to what TensorFlow 2 has under other names.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) has no in_graph_mode and in_eager_mode, which
+are of TensorFlow 1.4.
+"""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,9 @@
-"""tf.contrib.estimator: heads, clipped gradients and forwarded features."""
+"""tf.contrib.estimator: heads, clipped gradients and forwarded features.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
+`estimator, predictor = tf.contrib.estimator, tf.contrib.predictor`. All hold there, but its multi_head does not run
+UPDATE_OPS, and its predictor takes input_names beside a signature_def_key.
+"""
 
 import numpy as np
 import pytest

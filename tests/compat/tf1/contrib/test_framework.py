@@ -1,4 +1,8 @@
-"""tf.contrib.framework: argument scopes and variables."""
+"""tf.contrib.framework: argument scopes and variables.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
+`framework = tf.contrib.framework`; there, a scope of one thread reaches the others.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,8 @@
-"""The fused cells of tf.contrib.rnn: their names, and their values under checkpoints of TensorFlow 1.15."""
+"""The fused cells of tf.contrib.rnn: their names, and their values under checkpoints of TensorFlow 1.15.
+
+TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
+`rnn = tf.contrib.rnn`, and all pass there; it asks LSTMBlockFusedCell for a dtype if there is no initial state.
+"""
 
 import numpy as np
 import pytest
