@@ -12,6 +12,7 @@ from estimator_train._engine.graph import loopable
 from estimator_train._engine.graph.loopable import DRAWS, READ, step_ops
 from estimator_train._engine.graph.step_loop import StepLoop
 from estimator_train._engine.hooks import is_overridden
+from estimator_train._engine.libraries import MissingNameError
 from estimator_train._engine.session import private_tensorflow, step_outputs
 from estimator_train._engine.session.fetches import map_fetches
 from estimator_train._engine.types import Hooks, SessionRunHook
@@ -184,7 +185,10 @@ class LoopedSteps:
             return "a hook looks at each step, or RunConfig(steps_per_loop=1)"
         if tf.config.get_visible_devices("GPU"):
             return "there is a GPU"
-        why = loopable.refusal(self._ops)
+        try:
+            why = loopable.refusal(self._ops)
+        except MissingNameError as error:  # single steps do without private names
+            return str(error)
         if why is None and self._global_step is not None and not loopable.counts_by_one(self._ops, self._global_step):
             why = "its steps do not add one to the global step"
         if why is None and self._draws:

@@ -84,6 +84,7 @@ def session_config() -> tf.compat.v1.ConfigProto:
 
 
 @contextlib.contextmanager
+@private_names_of("tensorflow")
 def unfinalized(graph: tf.Graph) -> Iterator[None]:
     """A context manager in which ops can be added to a graph, even if it is finalized; it is the default graph."""
     was_finalized = graph.finalized
@@ -96,6 +97,7 @@ def unfinalized(graph: tf.Graph) -> Iterator[None]:
             graph.finalize()
 
 
+@private_names_of("tensorflow")
 def is_stateful(kind: str) -> bool:
     """Returns whether ops of a type, such as "RandomUniform", have effects or a state; False for names of no op."""
     from tensorflow.python.framework import op_def_registry

@@ -42,41 +42,49 @@ def last_step(hook: tf.compat.v1.train.StopAtStepHook) -> int | None:
     return hook._last_step
 
 
+@private_names_of("tensorflow")
 def timer(hook: tf.compat.v1.train.SessionRunHook) -> tf.compat.v1.train.SecondOrStepTimer:
     """Returns the timer of a stock hook that has one."""
     return hook._timer
 
 
+@private_names_of("tensorflow")
 def every_steps(timer: tf.compat.v1.train.SecondOrStepTimer) -> int | None:
     """Returns after how many steps a stock timer triggers; None if it counts seconds, or never does."""
     return getattr(timer, "_every_steps", None)
 
 
+@private_names_of("tensorflow")
 def requests_summary(hook: tf.compat.v1.train.SessionRunHook) -> bool:
     """Returns whether a SummarySaverHook or ProfilerHook has asked in `before_run` for more than the global step."""
     return getattr(hook, "_request_summary", True)  # before the first step
 
 
+@private_names_of("tensorflow")
 def logs_now(hook: tf.compat.v1.train.LoggingTensorHook) -> bool:
     """Returns whether a LoggingTensorHook has asked in `before_run` for what it logs."""
     return getattr(hook, "_should_trigger", True)  # before the first step
 
 
+@private_names_of("tensorflow")
 def calls_counted(hook: tf.compat.v1.train.LoggingTensorHook) -> int:
     """Returns how many calls a LoggingTensorHook has counted, which it takes for steps."""
     return hook._iter_count
 
 
+@private_names_of("tensorflow")
 def add_calls(hook: tf.compat.v1.train.LoggingTensorHook, count: int) -> None:
     """Adds to the calls that a LoggingTensorHook has counted."""
     hook._iter_count += count
 
 
+@private_names_of("tensorflow")
 def logs_at_end(hook: tf.compat.v1.train.LoggingTensorHook) -> bool:
     """Returns whether a LoggingTensorHook runs what it logs once more at the end."""
     return hook._log_at_end
 
 
+@private_names_of("tensorflow")
 def watched_tensor(hook: tf.compat.v1.train.NanTensorHook) -> tf.Tensor | str:
     """Returns the tensor that a NanTensorHook checks, or its name."""
     return hook._loss_tensor
