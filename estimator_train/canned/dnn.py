@@ -171,7 +171,7 @@ def dnn_logit_fn_builder(
     return dnn_logit_fn
 
 
-def _is_number_of_units(size):
+def _is_number_of_units(size: Any) -> bool:
     """Tells whether Dense takes `size`; it rounds down the n / 2 of programs, and reads the texts of their flags."""
     try:
         return int(size) > 0
