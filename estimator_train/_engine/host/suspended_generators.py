@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Generator
 from typing import ParamSpec, TypeVar
@@ -30,5 +31,5 @@ def closed_at_exit(
 def close_all() -> None:
     """Closes all such generators but those that other threads are reading."""
     for generator in list(_generators):
-        if not generator.gi_running:
+        if inspect.getgeneratorstate(generator) != inspect.GEN_RUNNING:
             generator.close()

@@ -39,7 +39,7 @@ class CheckpointInputPipelineHook(SessionRunHook):
         self._timer = v1.train.SecondOrStepTimer(config.save_checkpoints_secs, config.save_checkpoints_steps)
 
     def begin(self) -> None:
-        iterators = v1.get_collection("iterators")
+        iterators = private_tensorflow.iterators()
         if not iterators:
             raise ValueError(
                 "CheckpointInputPipelineHook finds no iterator of a tf.data.Dataset; for a Keras model, or under a "

@@ -24,6 +24,15 @@ def deprecation() -> ModuleType:
 
 
 @private_names_of("tensorflow")
+def iterators() -> list[Any]:
+    """Returns the iterators of the default graph, each as its resource."""
+    from tensorflow.python.data.ops import iterator_ops
+    from tensorflow.python.framework import ops
+
+    return ops.get_collection(iterator_ops.GLOBAL_ITERATORS)
+
+
+@private_names_of("tensorflow")
 def iterator_saveable(iterator: Any, policy: Any) -> object:
     """Returns what a v1 Saver needs to save an iterator, given as its resource, with an `ExternalStatePolicy`."""
     from tensorflow.python.data.ops import iterator_ops

@@ -10,7 +10,7 @@ import pkgutil
 import sys
 import types
 
-from estimator_train.compat.tf1 import contrib
+from estimator_train.compat.tf1 import contrib, private_tensorflow
 from estimator_train.compat.tf1.contrib_files import PATHS
 from estimator_train.compat.tf1.contrib_moved import MOVED
 from estimator_train.compat.tf1.instead import INSTEAD
@@ -69,7 +69,7 @@ def source_of(path: str) -> str | None:
     if first in _PACKAGES:
         package = (_BELOW if below else _PACKAGES)[first]
         if [first, *below[:1]] == ["keras", "python"]:  # its files, which --tf1 finds in tf_keras
-            package = "tensorflow.python.keras"
+            package = private_tensorflow.KERAS
         return ".".join([package, *(part for part in below if part not in _FOLDERS)])
     # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
     is_file = path.removeprefix(f"{_ROOT}.") in PATHS
@@ -82,7 +82,7 @@ def names_below(path: str) -> list[str]:
     >>> names_below("tensorflow.contrib.learn.python.learn.datasets.base")
     ['learn', 'datasets', 'base']
     """
-    return path.partition(".python.")[2].split(".")
+    return [name for name in path.partition(".python.")[2].split(".") if name]
 
 
 def _is_served(module):

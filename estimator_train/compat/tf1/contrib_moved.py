@@ -15,8 +15,8 @@ _MOVED = {
         "v1.data": "Dataset FixedLengthRecordDataset Iterator TFRecordDataset TextLineDataset",
         "v1.data.experimental": (
             "AUTOTUNE CheckpointInputPipelineHook Counter CsvDataset Optional RandomDataset Reducer SqlDataset "
-            "TFRecordWriter bucket_by_sequence_length choose_from_datasets copy_to_device dense_to_sparse_batch enumerate_dataset "
-            "get_next_as_optional get_single_element group_by_reducer group_by_window ignore_errors "
+            "TFRecordWriter bucket_by_sequence_length choose_from_datasets copy_to_device dense_to_sparse_batch "
+            "enumerate_dataset get_next_as_optional get_single_element group_by_reducer group_by_window ignore_errors "
             "make_batched_features_dataset make_csv_dataset make_saveable_from_iterator map_and_batch "
             "parallel_interleave parse_example_dataset prefetch_to_device rejection_resample sample_from_datasets scan "
             "shuffle_and_repeat unbatch unique"

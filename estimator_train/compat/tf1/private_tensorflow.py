@@ -8,7 +8,7 @@ import sys
 from estimator_train._engine.libraries import private_names_of
 from estimator_train.compat.drop_in import moved
 
-_KERAS = "tensorflow.python.keras"
+KERAS = "tensorflow.python.keras"
 # TensorFlow 1 imported its tf.keras from here. The public names come last, because optimizers differ in tf_keras.src.
 _ITS_NAMES_TODAY = ("tf_keras.src", "tensorflow.keras")
 
@@ -32,7 +32,7 @@ def use_tf_keras() -> None:
     sys.meta_path.insert(0, _Finder())
     for path in [path for path in list(sys.modules) if _today(path)]:
         del sys.modules[path]  # TensorFlow keeps those that it uses
-    importlib.import_module(_KERAS)
+    importlib.import_module(KERAS)
 
 
 def _today(path):
@@ -46,9 +46,9 @@ def sources_of(path: str) -> list[str]:
     >>> sources_of("tensorflow.python.keras.layers")
     ['tf_keras.src.layers', 'tensorflow.keras.layers']
     """
-    if path != _KERAS and not path.startswith(f"{_KERAS}."):
+    if path != KERAS and not path.startswith(f"{KERAS}."):
         return []
-    below = path.removeprefix(_KERAS).removeprefix("._impl").removeprefix(".keras")  # TensorFlow 1.4 to 1.8
+    below = path.removeprefix(KERAS).removeprefix("._impl").removeprefix(".keras")  # TensorFlow 1.4 to 1.8
     return [root + below for root in _ITS_NAMES_TODAY]
 
 

@@ -22,7 +22,7 @@ def hook(estimator, *policy):
     return tf.data.experimental.CheckpointInputPipelineHook(estimator, *policy)
 
 
-def test_a_training_goes_on_where_its_data_stopped(tmp_path):
+def test_a_training_continues_in_the_middle_of_its_data(tmp_path):
     et.install()
 
     def train(steps):

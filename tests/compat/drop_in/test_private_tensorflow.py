@@ -41,7 +41,7 @@ def test_an_iterator_is_saved_and_restored(tmp_path):
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         iterator = v1.data.make_initializable_iterator(v1.data.Dataset.range(5))
-        (resource,) = v1.get_collection("iterators")
+        (resource,) = private_tensorflow.iterators()
         policy = tf.data.experimental.ExternalStatePolicy.FAIL
         saver = v1.train.Saver([private_tensorflow.iterator_saveable(resource, policy)])
         number = iterator.get_next()

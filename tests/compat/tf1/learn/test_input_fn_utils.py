@@ -1,7 +1,7 @@
 """What tf.contrib.learn had for the inputs of exports, and for hooks, with the names and shapes of TensorFlow 1.15.5.
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran the lines of these tests with
-`learn = tf.contrib.learn`.
+`learn = tf.contrib.learn`, and an Estimator for replace_monitors_with_hooks, which asks for one there.
 """
 
 import pytest
