@@ -13,23 +13,6 @@ from estimator_train.compat.tf1.contrib_moved import MOVED
 
 _V1 = f"{API}.compat.v1"
 _CONTRIB = "tensorflow.contrib"
-# The folders below `python` in the parts of tf.contrib that are served; any other module there is a file.
-_FOLDERS_OF_CONTRIB = {
-    "cluster_resolver": "training",
-    "crf": "ops",
-    "data": "ops",
-    "estimator": "estimator",
-    "framework": "framework ops",
-    "layers": "layers ops",
-    "learn": "learn learn.datasets learn.estimators learn.learn_io learn.ops learn.preprocessing learn.utils",
-    "losses": "losses metric_learning",
-    "metrics": "metrics ops",
-    "opt": "training",
-    "rnn": "ops tools",
-    "saved_model": "saved_model",
-    "tpu": "ops profiler tpu",
-    "training": "training",
-}
 
 
 class Reference(NamedTuple):
@@ -117,7 +100,7 @@ class Lookup:
 
     def _module_of_contrib(self, path: str) -> Found | None:
         source = contrib_modules.source_of(path)
-        if self._tf1 and source and self.module(source) and not _is_in_file(path):
+        if self._tf1 and source and self.module(source):
             return path
         return None
 
@@ -238,14 +221,6 @@ class Lookup:
 
 def _is_of_contrib(module: str) -> bool:
     return module == _CONTRIB or module.startswith(f"{_CONTRIB}.")
-
-
-def _is_in_file(path: str) -> bool:
-    """Returns whether a path would be that of a module in a file of tf.contrib, such as layers.python.layers.utils."""
-    parent = path.rpartition(".")[0]
-    part, _, folder = parent.removeprefix(f"{_CONTRIB}.").partition(".python.")
-    is_own = (contrib_modules.source_of(parent) or "").startswith("estimator_train.")
-    return is_own and folder != "" and folder not in _FOLDERS_OF_CONTRIB.get(part, "").split()
 
 
 def _installed(module: str) -> str | None:

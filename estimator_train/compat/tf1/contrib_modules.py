@@ -82,7 +82,7 @@ def names_below(path: str) -> list[str]:
     >>> names_below("tensorflow.contrib.learn.python.learn.datasets.base")
     ['learn', 'datasets', 'base']
     """
-    return path.partition(".python.")[2].split(".")
+    return [name for name in path.partition(".python.")[2].split(".") if name]
 
 
 def _is_served(module):
