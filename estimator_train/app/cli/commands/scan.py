@@ -62,7 +62,7 @@ def _entry(file):
 def _show_all(files, verdicts, problems):
     for file in files:
         _show(file)
-    click.echo(f"{verdicts.total()} names in {len(files)} files")
+    click.echo(f"{verdicts.total()} names in {len(files)} file{'s' if files[1:] else ''}")
     for key, count in {**verdicts, **problems}.items():
         click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}{_HINTS.get(key, '')}")
 

@@ -52,6 +52,11 @@ def test_names_that_do_not_work_have_lines_and_advice(run):
     )
 
 
+def test_a_single_file_is_counted_as_one(run):
+    code, output = run({"a.py": "import tensorflow as tf"})
+    assert code == 0 and output.startswith("1 names in 1 file\n")
+
+
 def test_names_under_tf1_take_one_line_a_file(run):
     names = "\n".join(f"tf.{name}" for name in ("Session", "placeholder", "get_variable", "layers.dense"))
     assert (
