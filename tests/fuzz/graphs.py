@@ -150,6 +150,7 @@ def _model_fn(case: dict, features, labels, mode):
 
 def _with(piece: str, net, words, trains: bool, more: list):
     import tensorflow as tf
+    import tf_keras
 
     v1 = tf.compat.v1
 
@@ -169,7 +170,6 @@ def _with(piece: str, net, words, trains: bool, more: list):
         "numpy": lambda: net + tf.ensure_shape(tf.numpy_function(lambda x: x + 1, [net], tf.float32), [None, 4]),
         "python": lambda: tf.ensure_shape(tf.py_function(lambda x: x * 0.5, [net], tf.float32), [None, 4]),
         "embedding": lambda: net + tf.gather(variable(3, 4), tf.strings.to_hash_bucket_fast(words, 3)),
-        "batch norm": lambda: v1.layers.batch_normalization(net, training=trains),
         "clip": lambda: tf.clip_by_norm(net, 2.0),
     }
     if piece in table:
@@ -188,6 +188,11 @@ def _with(piece: str, net, words, trains: bool, more: list):
         with tf.control_dependencies([seen]):
             more.append(count.assign_add(0.1))
         return seen
+    if piece == "batch norm":
+        layer = tf_keras.layers.BatchNormalization()
+        net = layer(net, training=trains)
+        more += layer.updates
+        return net
     if piece == "rnn":
         state = tf.scan(lambda state, row: tf.tanh(state + row), net)
         return state + net

@@ -128,7 +128,7 @@ def _changes(op: tf.Operation, writers: set[str]) -> bool:
 
 def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, set[str]]:
     """Returns why the functions that `ops` call cannot run in a loop, and which of them change variables or tables."""
-    queue = [name for op in ops for name in _functions_named_by(op.node_def.attr.values())]
+    queue = [name for op in ops if _has_functions(op) for name in _functions_named_by(op.node_def.attr.values())]
     if not queue:
         return None, set()
     library = next(iter(ops)).graph.as_graph_def().library
@@ -157,6 +157,11 @@ def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, set[str]]:
         writers |= new
         queue += new
     return None, writers
+
+
+def _has_functions(op: tf.Operation) -> bool:
+    """Returns whether an op may call functions; asking each for its NodeDef would take long in a large graph."""
+    return any(attribute.type in ("func", "list(func)") for attribute in op.op_def.attr)
 
 
 def _functions_named_by(attributes: Iterable[tf.compat.v1.AttrValue]) -> Iterable[str]:
