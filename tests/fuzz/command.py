@@ -268,7 +268,7 @@ def _verbs(rng, folder, dataset):
 
     form = [[], [], ["--json"], ["--csv"]]
     forms_of_predict = [*form, ["--out=p.csv"], ["--out=p.json"], ["--out=p.parquet"]]
-    files = [["scans"], ["scans/*/*.png"], ["scans/dark/1.png", "L.png", "RGBA.png"], ["P.png", "I16.png"]]
+    files = [["scans"], ["scans/*/*.png"], ["scans/dark/51.png", "L.png", "RGBA.png"], ["P.png", "I16.png"]]
     files += [["torn.png", "L.png"], ["nothing.png"], ["own.py"], ["elsewhere"]]
     kinds = ["saved_model"] * 3 + ["keras"] * 3 + ["weights"] * 3 + ["onnx"]
     kinds += ["tflite", "tflite_float16", "tflite_dynamic_range", "tflite_int8"]

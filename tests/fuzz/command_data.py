@@ -25,9 +25,9 @@ _LABELS = {
 def write(dataset: str, folder: Path) -> None:
     """Writes the files of a dataset in `folder`, and in its folder "scans" some images to predict."""
     rng = np.random.default_rng(3)
-    for name, index in itertools.product(("dark", "bright"), range(6)):
+    for name, index in itertools.product(("dark", "bright"), range(50, 56)):  # each class has an image held out
         _draw(rng, folder / "scans" / name / f"{index}.{'png' if index % 2 else 'jpeg'}")
-    (folder / "torn.png").write_bytes((folder / "scans" / "dark" / "1.png").read_bytes()[:60])
+    (folder / "torn.png").write_bytes((folder / "scans" / "dark" / "51.png").read_bytes()[:60])
     for mode in ("L", "RGBA", "P", "I;16"):
         _draw(rng, folder / f"{mode.replace(';', '')}.png", mode)
     if dataset == "oct2017":

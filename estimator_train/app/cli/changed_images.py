@@ -1,17 +1,18 @@
 """Says which images of a run have changed since it was trained, and which of those evaluated it was trained on."""
 
-import contextlib
-import os
 from typing import Any
 
 import click
 
+from estimator_train._engine.host.paths import is_remote
+from estimator_train.app import datasets
 from estimator_train.app.cli.messages import warn
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.datasets.held_out import BY_RANK
 from estimator_train.app.datasets.same_files import same_files
-from estimator_train.app.runs import StoredRun, sides_file
+from estimator_train.app.runs import StoredRun, run_file, sides_file
 
+_OF_FILES = ("images", "manifest", "oct2017", "synthetic_oct")  # which can be opened without trust in a run
 _USES = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
 
 
@@ -23,6 +24,14 @@ def say_changes(run: StoredRun, settings: Settings, data: Any) -> None:
         warn(f"the images of {run.model_dir} have changed since it was trained: {'; '.join(facts)}")
 
 
+def keep_sides(model_dir: str, settings: Settings, data: Any, *, is_new: bool) -> None:
+    """Keeps which images a run is going to train on, before its run.json is written; see `sides_file.save`."""
+    is_known = True
+    if not is_new and run_file.path_in(model_dir).exists() and sides_file.read(model_dir) is None:
+        is_known = not _by_numbers(StoredRun(model_dir), settings, data)
+    sides_file.save(model_dir, data, is_new=is_new, is_known=is_known)
+
+
 def _by_names(before, now):
     """Returns what is to be said of a run whose sides.csv lists its images."""
     found = sides_file.changes(before, now)
@@ -32,8 +41,8 @@ def _by_names(before, now):
     facts = [", ".join(f"{_are(number)} {what}" for what, number in numbers.items() if number)]
     for side, number in found.trained_on.items():
         facts.append(f"{number} of the {len(now[side])} {_USES[side]} had been trained on, so the numbers are too good")
-    if found.renamed:
-        facts.append(f"{found.renamed} to choose or evaluate on may be images under new names that had been trained on")
+    if found.doubtful:
+        facts.append(f"{found.doubtful} to choose or evaluate on may have been trained on, such as under other names")
     return list(filter(None, facts))
 
 
@@ -73,34 +82,21 @@ def say_shared(data: Any) -> None:
             )
 
 
-def say_trained_on(run: StoredRun, settings: Settings, data: Any) -> None:
-    """Warns if images given to evaluate a run on are files that it was trained on."""
-    own = None
-    if data.eval.paths and settings.data_dir:
-        with contextlib.suppress(click.ClickException):  # the run's own data may be gone
-            own = settings.open_data(draw=False)
-    if own is None or not own.train.paths:
+def say_trained_on(settings: Settings, data: Any) -> None:
+    """Warns if images given to evaluate a run on, by its own `settings`, are files that it is trained on, or copies."""
+    if settings.dataset not in _OF_FILES or not settings.data_dir or is_remote(settings.data_dir):
         return
-    names, trained = sides_file.named(own.train.own_names()), sides_file.read(run.model_dir)
-    if trained is not None:
-        names &= sides_file.trained_on(trained)
-    named = zip(_real(own.train.paths), own.train.own_names(), strict=True)
-    files = {path for path, name in named if sides_file.named([name]) <= names}
-    if number := sum(path in files for path in _real(data.eval.paths)):
+    if not datasets.is_here(settings.dataset, settings.data_dir):
+        return
+    try:
+        own = settings.open_data(draw=False)
+    except click.ClickException:  # the run's own data is gone, and these are others
+        return
+    if number := same_files(data.eval.paths, own.train.paths):
         warn(
             f"{number} of the {data.eval_examples} images to evaluate on had been trained on, so the numbers are too "
             "good"
         )
-
-
-def _real(paths):
-    """Yields paths without links in their directories."""
-    directories = {}
-    for path in paths:
-        directory, name = os.path.split(path)
-        if directory not in directories:
-            directories[directory] = os.path.realpath(directory)
-        yield os.path.join(directories[directory], name)
 
 
 def _are(number):

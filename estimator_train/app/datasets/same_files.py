@@ -27,12 +27,14 @@ def same_files(paths: Sequence[str], others: Sequence[str]) -> int:
     likenesses = [_size, _tail, _whole]  # from cheap to expensive, each of those files alone that are still alike
     if len(paths) + len(others) > _MOST:
         likenesses.insert(0, os.path.basename)
-    alike = [list(paths), list(others)]
+    theirs = set(map(os.path.abspath, others))
+    rest = [path for path in paths if os.path.abspath(path) not in theirs]
+    alike = [rest, list(others)]
     for likeness in likenesses:
         found = [{path: likeness(path) for path in each} for each in alike]
         common = set(found[0].values()) & set(found[1].values()) - {None}
         alike = [[path for path in each if of[path] in common] for each, of in zip(alike, found, strict=True)]
-    return len(alike[0])
+    return len(paths) - len(rest) + len(alike[0])
 
 
 def _size(path):

@@ -14,7 +14,7 @@ _COLUMNS = ["side", "image"]
 _JUDGING = ("validation", "eval")
 _SIDES = ("train", *_JUDGING)
 _TRAINED = "trained"  # the side of images that an earlier part of the run has trained on, and that it no longer does
-_RENAMED = "perhaps renamed"  # beside another side: images that came when images that were trained on went
+_DOUBTFUL = "perhaps trained"  # beside another side: images that may have been trained on, such as under other names
 
 
 class Changes(NamedTuple):
@@ -24,22 +24,25 @@ class Changes(NamedTuple):
     gone: int
     moved: int
     trained_on: dict[str, int]  # of those to choose on and to evaluate on, by their sides
-    renamed: int  # of these, how many came when images that were trained on went, so that they may be the same
+    doubtful: int  # of these, those that may have been, as they came when images that were trained on went
 
 
-def save(model_dir: StrPath, data: Any, *, is_new: bool) -> None:
+def save(model_dir: StrPath, data: Any, *, is_new: bool = False, is_known: bool = True) -> None:
     """Writes the sides of the images of a dataset; those of a resumed run keep what it has trained on before.
 
-    A run without the file that is resumed, as one of before, gets none, because what it has trained on is not known.
+    `is_new` is whether nothing has been trained yet, and `is_known` whether a run without the file, as one of before,
+    has trained on today's images.
     """
     now, before = sides_of(data), read(model_dir)
-    if now is None or (before is None and not is_new):
+    if now is None:
         return
     sides = dict(now)
-    if before is not None and not is_new:
+    if not is_new and before is None and not is_known:
+        sides[_DOUBTFUL] = now["validation"] | now["eval"]
+    if not is_new and before is not None:
         trained = before["train"] - before["eval"] - before["validation"]  # others are two files of one name
         sides[_TRAINED] = (before[_TRAINED] | trained) - now["train"]
-        sides[_RENAMED] = _renamed(before, now)
+        sides[_DOUBTFUL] = _doubtful(before, now)
     rows = [(side, name) for side, names in sides.items() for name in sorted(names)]
     write_whole(as_path(model_dir, NAME), csv_text.text_of([_COLUMNS, *rows]))
 
@@ -50,7 +53,7 @@ def read(model_dir: StrPath) -> dict[str, set[str]] | None:
         header, *rows = csv_text.rows_of(as_path(model_dir, NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, csv.Error):
         return None
-    sides: dict[str, set[str]] = {side: set() for side in (*_SIDES, _TRAINED, _RENAMED)}
+    sides: dict[str, set[str]] = {side: set() for side in (*_SIDES, _TRAINED, _DOUBTFUL)}
     if header != _COLUMNS or any(len(row) != 2 or row[0] not in sides for row in rows):
         return None
     for side, name in rows:
@@ -83,8 +86,8 @@ def changes(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> Chan
     """Compares the sides of images; None if all are as before.
 
     >>> before = {"train": {"1", "2"}, "eval": {"3"}} | {side: set() for side in ("validation", "trained")}
-    >>> changes(before | {"perhaps renamed": set()}, {"train": {"1", "4"}, "validation": set(), "eval": {"2"}})
-    Changes(new=1, gone=1, moved=1, trained_on={'eval': 1}, renamed=0)
+    >>> changes(before | {"perhaps trained": set()}, {"train": {"1", "4"}, "validation": set(), "eval": {"2"}})
+    Changes(new=1, gone=1, moved=1, trained_on={'eval': 1}, doubtful=0)
 
     Parts of their own may have images of the same names, so an image has moved only if it is gone from another side.
     """
@@ -97,7 +100,7 @@ def changes(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> Chan
         gone=len(all_went - moved),
         moved=len(moved),
         trained_on={side: len(names) for side, names in trained.items() if names},
-        renamed=len(_renamed(before, now)),
+        doubtful=len(_doubtful(before, now)),
     )
     return found if any(found) else None
 
@@ -107,10 +110,10 @@ def _came_and_went(before, now):
     return {side: now[side] - before[side] for side in _SIDES}, {side: before[side] - now[side] for side in _SIDES}
 
 
-def _renamed(before, now):
-    """Returns the names of images to choose or evaluate on that may be others, which were trained on, by a new name."""
+def _doubtful(before, now):
+    """Returns the names of images to choose or evaluate on that may have been trained on."""
     came, went = _came_and_went(before, now)
-    perhaps = before[_RENAMED]
+    doubtful = before[_DOUBTFUL]
     if went["train"] - set().union(*came.values()):
-        perhaps = perhaps.union(*(came[side] for side in _JUDGING)) - set().union(*went.values())
-    return perhaps & set().union(*(now[side] for side in _JUDGING))
+        doubtful = doubtful.union(*(came[side] for side in _JUDGING)) - set().union(*went.values())
+    return doubtful & set().union(*(now[side] for side in _JUDGING))

@@ -6,8 +6,11 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
+from pretended_checkpoints import pretend
 
 from estimator_train.app import datasets
+from estimator_train.app.cli.changed_images import keep_sides
+from estimator_train.app.cli.settings import Settings
 from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 from estimator_train.app.runs import predictions_file, run_file, sides_file
 
@@ -43,7 +46,7 @@ def trained_on(folder, tmp_path):
         if rule != "name":
             ones = np.ones([data.eval_examples, 2])
             predictions_file.write(run, data, data.class_names, np.zeros(len(ones), int), ones)
-        (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
+        pretend(run, 4)
         return data
 
     return leave
@@ -76,7 +79,7 @@ def test_images_that_may_have_new_names_are_said_to_be(folder, trained_on, said)
         shutil.move(path, folder / "a" / f"renamed {index}.png")
     errors = said()
     assert "20 are new, 20 are gone" in errors
-    assert "to choose or evaluate on may be images under new names that had been trained on" in errors
+    assert "to choose or evaluate on may have been trained on, such as under other names" in errors
 
 
 def test_a_run_of_before_keeps_its_sides_and_says_what_is_known(folder, trained_on, said, command):
@@ -90,6 +93,13 @@ def test_a_run_of_before_keeps_its_sides_and_says_what_is_known(folder, trained_
         "estimator_train: the images of run have changed since it was trained: 46 to train on instead of 48; "
         "2 to evaluate on were not evaluated then; which images it has trained on is not known, and some of these may "
         "be evaluated now\n"
+    )
+    with holding_out_by(BY_RANK):
+        data = datasets.open_dataset("images", folder)
+    keep_sides(str(folder.parent / "run"), Settings(**ABOUT, class_names=()), data, is_new=False)
+    assert said() == (
+        "estimator_train: the images of run have changed since it was trained: 12 to choose or evaluate on may have "
+        "been trained on, such as under other names\n"
     )
 
 

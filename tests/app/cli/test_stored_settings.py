@@ -48,6 +48,7 @@ def test_it_records_how_the_run_was_made_and_repeats_it(command, flags, scans, t
         "limit": None, "split": None, "validation": None, "resize": None, "ignore_orientation": False, "fast": False,
         "optimizer": None, "momentum": None, "ema": None, "label_smoothing": None,
         "dropout": None, "freeze": None, "phases": None, "task": "classification", "label_moments": None,
+        "held_out_by": "name",
     }  # fmt: skip
     assert (told["training"]["max_steps"], told["training"]["epochs"], told["last_step"]) == (6, None, 6)
     counts = {"train": {"bright": 6, "dark": 6}, "eval": {"bright": 2, "dark": 2}}

@@ -45,7 +45,7 @@ def test_what_leaves_a_side_without_examples_is_refused():
     part = ImageArrays(images=np.zeros([4, 1]), labels=np.array([0, 0, 0, 1]), class_names=["a", "b"])
     with pytest.raises(ValueError, match="none of the 4 examples is held out for validation by its name; add some, or"):
         part.split(0)
-    with pytest.raises(ValueError, match="all examples of class a, b are held out for validation by their name; add"):
+    with pytest.raises(ValueError, match="all examples of class 'a', 'b' are held out for validation by their name"):
         part.split(1)
 
 

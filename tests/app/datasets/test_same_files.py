@@ -25,6 +25,7 @@ def files(tmp_path):
 
 def test_copies_links_and_renamed_files_are_the_same(files):
     assert same_files.same_files(*files) == 3
+    assert same_files.same_files(files[0][:2], files[0]) == 2
     assert same_files.same_files(["gone.png"], files[1]) == same_files.same_files([], files[1]) == 0
     assert same_files.same_files(["gs://bucket/1.png"], ["gs://bucket/1.png"]) == 0
 

@@ -39,11 +39,11 @@ def test_what_was_trained_on_stays_known_when_a_run_is_resumed(tmp_path):
 
 def test_new_images_may_be_those_that_went(tmp_path):
     sides_file.save(tmp_path, data("abc", "de"), is_new=True)
-    assert changed(tmp_path, data("abc", "dey")).renamed == 0  # none went
+    assert changed(tmp_path, data("abc", "dey")).doubtful == 0  # none went
     for _ in range(2):
-        assert changed(tmp_path, data("ab", "dex")).renamed == 1
+        assert changed(tmp_path, data("ab", "dex")).doubtful == 1
         sides_file.save(tmp_path, data("ab", "dex"), is_new=False)
-    assert changed(tmp_path, data("ab", "de")).renamed == 0
+    assert changed(tmp_path, data("ab", "de")).doubtful == 0
 
 
 def test_images_of_one_name_on_two_sides_are_two(tmp_path):
@@ -58,7 +58,14 @@ def test_what_is_no_list_of_images_is_left_out(tmp_path, text):
     assert sides_file.read(tmp_path) is None and sides_file.read(tmp_path / "nowhere") is None
 
 
-def test_a_run_of_before_that_is_resumed_gets_no_list(tmp_path):
-    sides_file.save(tmp_path, data("ab", "c"), is_new=False)
+def test_a_run_of_before_that_is_resumed_may_have_trained_on_what_it_evaluates(tmp_path):
+    sides_file.save(tmp_path, data("ab", "c"), is_known=False)
+    assert changed(tmp_path, data("ab", "c")) == (0, 0, 0, {}, 1)
+    (tmp_path / "sides.csv").unlink()
+    sides_file.save(tmp_path, data("ab", "c"), is_known=True)
+    assert changed(tmp_path, data("ab", "c")) is None
+
+
+def test_images_that_are_no_files_are_not_listed(tmp_path):
     sides_file.save(tmp_path, SimpleNamespace(parts={"train": SimpleNamespace(paths=[])}), is_new=True)
     assert not any(tmp_path.iterdir())

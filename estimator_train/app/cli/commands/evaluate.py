@@ -113,7 +113,7 @@ def _data(flags, run, settings):
     images = flags.data_dir or flags.dataset
     if images:
         own, (settings, data) = settings, other_data(settings, flags.dataset, flags.data_dir)
-        changed_images.say_trained_on(run, own, data)
+        changed_images.say_trained_on(own, data)
     else:
         data = data_of_run(run, settings, flags.trust_run)
         changed_images.say_changes(run, settings, data)

@@ -17,6 +17,7 @@ from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.remedies import InterruptedRunError
+from estimator_train.app.cli.changed_images import keep_sides
 from estimator_train.app.cli.errors import one_line_errors, run_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, stopped_line, warn
 from estimator_train.app.cli.plan import judging
@@ -30,7 +31,7 @@ from estimator_train.app.cli.run.tracking import callback_hooks, logger_hooks, o
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.cli.training_run import Run
-from estimator_train.app.runs import checkpoints, run_file, sides_file
+from estimator_train.app.runs import checkpoints, run_file
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
@@ -248,6 +249,7 @@ def _save_run_file(job):
     if data and (judged := judging(run)):
         counts["judged"] = judged
     with one_line_errors(), explaining_full_disk(run.model_dir):
+        keep_sides(run.model_dir, run.settings, data, is_new=not run.progress.step)
         run_file.save(
             run.model_dir,
             dataclasses.asdict(run.settings),
@@ -257,7 +259,6 @@ def _save_run_file(job):
             **_ends(run),
             **provenance(job.config.train_distribute),
         )
-        sides_file.save(run.model_dir, data, is_new=not run.progress.step)
 
 
 def _hooks_of(job, timing, loggers):
