@@ -117,6 +117,10 @@ class LoopedSteps:
         outputs = loop.fetches(element for element in elements if element is not self._steps_output)
         outputs[self._steps_output] = loop.count
         looped = map_fetches(lambda fetch: self._outputs_of(fetch, outputs), fetches)
+        if count > 1 and options is not None:
+            # ReportAllocationsHook's option, for the large graphs of long steps, would double the time of short ones.
+            options = v1.RunOptions.FromString(options.SerializeToString())
+            options.report_tensor_allocations_upon_oom = False
         done, values = run([loop.count, looped], {loop.limit: count, loop.seconds: seconds}, options, run_metadata)
         if not done:
             if loopable.changes_without_data(self._ops):  # as it does once more in single steps

@@ -355,7 +355,7 @@ def test_stock_hooks_see_what_they_see_in_single_steps(log_lines, calls, tmp_pat
 def test_a_nan_ends_a_call_of_many_steps_and_nothing_is_saved_after_it(calls, tmp_path):
     def with_nan():
         batches = input_fn().enumerate()
-        return batches.map(lambda index, batch: (batch[0], tf.where(index == 12, np.nan, batch[1])))
+        return batches.map(lambda index, batch: (batch[0], tf.where(tf.equal(index, 12), np.nan, batch[1])))
 
     settings = dict.fromkeys(("log_step_count_steps", "save_summary_steps"))
     estimator = estimator_of(plain, tmp_path, **settings)

@@ -127,7 +127,7 @@ def test_ops_can_be_added_to_a_finalized_graph(graph):
     assert graph.finalized and len(graph.get_operations()) == 1
 
 
-def test_ops_with_a_state_are_told_from_others():
+def test_ops_with_a_state_are_recognised():
     """Functions that draw random numbers would run in loops, where they draw others."""
     kinds = ("RandomUniform", "ReadVariableOp", "MatMul", "no_op_of_tensorflow")
     assert [private_tensorflow.is_stateful(kind) for kind in kinds] == [True, True, False, False]
