@@ -16,6 +16,7 @@ def doubtful_labels(data: Dataset) -> dict[str, str]:
     """Returns {name of a line of the plan: what looks wrong in the labels}; empty if nothing does.
 
     >>> data = datasets.open_dataset("synthetic_oct", "scans", draw=False)
+    >>> import dataclasses
     >>> doubtful_labels(dataclasses.replace(data, class_names=("RED", "red", "nan")))
     {'spelling': "'RED' and 'red' are different classes", 'no label': "'nan' is a class, and may mean a missing label"}
     """

@@ -27,7 +27,7 @@ def test_images_that_come_go_and_move_are_counted(tmp_path):
     assert changed(tmp_path, data("ad", "bx", "cf")) == (1, 1, 3, {"validation": 1, "eval": 1}, 0)
 
 
-def test_what_was_trained_on_stays_known_when_a_run_is_resumed(tmp_path):
+def test_a_resumed_run_still_lists_the_images_trained_on_before(tmp_path):
     sides_file.save(tmp_path, data("abc", "de"), is_new=True)
     sides_file.save(tmp_path, data("ab", "dec"), is_new=False)
     sides_file.save(tmp_path, data("b", "dec"), is_new=False)
@@ -58,7 +58,7 @@ def test_what_is_no_list_of_images_is_left_out(tmp_path, text):
     assert sides_file.read(tmp_path) is None and sides_file.read(tmp_path / "nowhere") is None
 
 
-def test_a_run_of_before_that_is_resumed_may_have_trained_on_what_it_evaluates(tmp_path):
+def test_a_resumed_run_of_before_calls_evaluated_images_doubtful(tmp_path):
     sides_file.save(tmp_path, data("ab", "c"), is_known=False)
     assert changed(tmp_path, data("ab", "c")) == (0, 0, 0, {}, 1)
     (tmp_path / "sides.csv").unlink()

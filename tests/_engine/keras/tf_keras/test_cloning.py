@@ -183,7 +183,7 @@ def test_arguments_that_configurations_lack_are_copied():
     dropouts = [layers.SpatialDropout2D(0.5, data_format="channels_first"), layers.AlphaDropout(0.5, (1,))]
     normalization = layers.BatchNormalization(synchronized=True)
     model = keras.Sequential([layers.Input([4, 4, 3]), normalization, keras.Sequential(dropouts)])
-    optimizer = keras.optimizers.Adam(adaptive_epsilon=True)
+    optimizer = keras.optimizers.Adam(weight_decay=0.01, adaptive_epsilon=True)
     optimizer.exclude_from_weight_decay(var_names=["bias"])
     model.compile(keras.mixed_precision.LossScaleOptimizer(optimizer), "mse")
     copy = copy_of(model)
