@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
 
 
 def test_without_the_package_the_hint_is_one_line(monkeypatch, tmp_path):
@@ -82,6 +83,10 @@ def test_without_labels_to_evaluate_on_a_fifth_is_set_apart(splits, hf, tmp_path
     both["test"] = both["test"].map(lambda row: {"label": -1})
     both.save_to_disk(tmp_path / "saved")
     data = datasets.open_dataset("hf", tmp_path / "saved")
+    # Hashes of the files choose, and Pillow's next version may write others.
+    assert data.train_examples + data.eval_examples == 20 and 0 < data.eval_examples < 10
+    with holding_out_by(BY_RANK):
+        data = datasets.open_dataset("hf", tmp_path / "saved")
     assert data.class_counts() == {"train": {"a": 8, "b": 8}, "eval": {"a": 2, "b": 2}}
 
 
@@ -103,7 +108,7 @@ def test_folders_of_parquet_files_and_of_images_are_read(splits, hf, tmp_path):
 def test_other_columns_and_folders_are_refused(splits, hf, tmp_path):
     splits(kind=hf.Value("int64"), train=2).save_to_disk(tmp_path / "saved")
     with pytest.raises(
-        ValueError, match="does not have one image and one class per example: it has image, label, note$"
+        ValueError, match="does not have one image and one class per example: it has 'image', 'label', 'note'$"
     ):
         datasets.open_dataset("hf", tmp_path / "saved")
     (tmp_path / "empty").mkdir()
@@ -117,7 +122,6 @@ def test_a_validation_split_beside_test_chooses_or_a_share_of_train(splits, tmp_
     assert (data.eval_examples, data.validation_examples, data.validation_name) == (4, 6, "validation")
     assert data.to_choose_on().eval_examples == 6 and data.limited(2).validation_examples == 2
     split = data.with_validation(0.2)
-    assert split.class_counts() == {
-        "train": {"a": 8, "b": 8}, "eval": {"a": 2, "b": 2}, "validation": {"a": 2, "b": 2}
-    }  # fmt: skip
+    assert split.train_examples + split.validation_examples == 20 and 0 < split.validation_examples < 10
+    assert split.eval_examples == 4
     assert not data.with_validation(0).validation_examples
