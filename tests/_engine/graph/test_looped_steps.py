@@ -333,6 +333,13 @@ def stock_hooks(directory):
     ]
 
 
+def with_hooks(directory):
+    def model_fn(features, labels, mode):
+        return plain(features, labels, mode)._replace(training_hooks=stock_hooks(directory))
+
+    return model_fn
+
+
 @pytest.mark.slow
 def test_stock_hooks_see_what_they_see_in_single_steps(log_lines, calls, tmp_path):
     sides = []
@@ -340,11 +347,7 @@ def test_stock_hooks_see_what_they_see_in_single_steps(log_lines, calls, tmp_pat
         log_lines.clear()
         directory = tmp_path / str(steps)
 
-        def model_fn(features, labels, mode, directory=directory):
-            spec = plain(features, labels, mode)
-            return spec._replace(training_hooks=stock_hooks(directory / "own"))
-
-        estimator = estimator_of(model_fn, directory, steps_per_loop=steps)
+        estimator = estimator_of(with_hooks(directory / "own"), directory, steps_per_loop=steps)
         estimator.train(input_fn)
         sides.append((lines(log_lines), events(directory)))
     (one_lines, one_events), (other_lines, other_events) = sides
