@@ -338,7 +338,6 @@ class Estimator:
         return metrics
 
     @refuses_keras_arguments
-    @closed_at_exit
     def predict(
         self,
         input_fn: InputFn,
@@ -347,7 +346,7 @@ class Estimator:
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
     ) -> Generator[dict[Any, np.ndarray], None, None]:
-        """Yields predictions; nothing runs until the first one is requested.
+        """Returns a generator of predictions; nothing runs until the first one is requested.
 
         Several generators may be read in turn. Between two predictions, the caller's eager mode or default graph is
         untouched.
@@ -366,6 +365,16 @@ class Estimator:
             because they are scalars or differ in batch size.
           TypeError: If `input_fn` is not callable, or a hook has the wrong type.
         """
+        return closed_at_exit(self._predictions(input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
+
+    def _predictions(
+        self,
+        input_fn: InputFn,
+        predict_keys: str | Iterable[str] | None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None,
+        checkpoint_path: str | None,
+        yield_single_examples: bool,
+    ) -> Generator[dict[Any, np.ndarray], None, None]:
         check_input_fn(input_fn)
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self._newest_checkpoint()

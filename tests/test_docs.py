@@ -64,6 +64,8 @@ NOT_RUN = {
     "tf215/bin/python ": "it belongs to that environment",
     "python3.7 -m venv tf115": "few machines have Python 3.7",
     "tf115/bin/python ": "it belongs to that environment",
+    "python3.12 -m venv build/next": "it makes an environment of nightly builds",
+    "build/next/bin/": "it belongs to that environment",
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
     "pip install ": "it would change this environment; .ci/matrix library tests it",
     ".venv/bin/": ".ci/run runs them, in the virtual environment that it makes",

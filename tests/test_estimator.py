@@ -704,7 +704,7 @@ def test_a_model_dir_that_is_a_glob_pattern_is_refused_at_once(name, tmp_path):
 
 def test_a_misplaced_argument_is_refused_with_the_remedy(tmp_path):
     estimator = counting_estimator(tmp_path)
-    with pytest.raises(TypeError, match=r"Hooks must be a SessionRunHook, given: .*; pass .* as CallbacksHook"):
+    with pytest.raises(TypeError, match=r"Hooks must be a SessionRunHook, given: .*; pass .* as hooks=.CallbacksHook"):
         estimator.train(rows(), hooks=[keras.callbacks.TerminateOnNaN()])
     for method in (estimator.train, estimator.evaluate, lambda dataset: list(estimator.predict(dataset))):
         with pytest.raises(TypeError, match="must be callable, given: .*; pass a function that creates and returns"):

@@ -71,6 +71,12 @@ class CallLimits:
             seconds = max(self._call_seconds - self._step_seconds, 0)
         return math.ceil(min(*counts, _MANY)), seconds
 
+    def left(self, step: int) -> float:
+        """Returns how many steps may follow global step `step` until the end of training, as far as it is known."""
+        if self._config.steps_per_loop != "auto":
+            return math.inf  # a number is followed whatever it costs
+        return math.inf if self._last_step is None else self._last_step - step
+
     def took(self, steps: int, seconds: float) -> None:
         """Notes that a call has run so many steps in so many seconds."""
         self._step_seconds = seconds / steps
@@ -103,6 +109,9 @@ class EvaluationLimits:
             return _MANY, seconds
         every = max(1, self._steps // 10)
         return min(every - step % every, self._steps - step), seconds
+
+    def left(self, step: int) -> float:
+        return math.inf if self._steps is None else self._steps - step
 
     def took(self, steps: int, seconds: float) -> None:
         self._step_seconds = seconds / steps

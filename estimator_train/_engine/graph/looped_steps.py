@@ -23,6 +23,11 @@ log = tf.get_logger()
 # A loop saves a few tenths of a millisecond a step. A step that takes longer than this, in seconds, is not worth a copy
 # of its graph.
 _LONG_STEP = 0.01
+# TensorFlow takes about as many seconds to prepare a loop, so single steps come first until they have taken as many: a
+# training or an evaluation that ends before saves the loop. Random numbers must come from it from the beginning, or
+# never, so only a training that is known to end within so many steps does without it.
+_LOOP_SECONDS = 0.2
+_FEW_STEPS = 500
 
 Runs = Callable[..., Any]  # `tf.compat.v1.Session.run`
 
@@ -34,6 +39,8 @@ class Limits(Protocol):
     def are_single(self) -> bool: ...
 
     def next(self, step: int) -> tuple[int, float]: ...
+
+    def left(self, step: int) -> float: ...
 
     def took(self, steps: int, seconds: float) -> None: ...
 
@@ -67,7 +74,8 @@ class LoopedSteps:
         self._draws = {op for op in self._ops if op.type in DRAWS}
         self._refusal = self._reason_for_single_steps(hooks)
         self._count: int | None = None
-        self._fastest = math.inf if global_step is not None else 0.0  # seconds of a step; an evaluation loops at once
+        self._fastest = math.inf  # seconds of a step
+        self._singles = 0  # steps that have run alone
         self._log_refusal()
 
     def start(self, has_run_steps: bool = False) -> None:
@@ -105,10 +113,14 @@ class LoopedSteps:
             return run(fetches, feed_dict, options, run_metadata)
         if self._count is None:
             self._count = int(run(self._global_step))
+            if self._draws and self._loop is None and self._limits.left(self._count) < _FEW_STEPS:
+                self._refuse(f"it ends within {_FEW_STEPS} steps")
+                return run(fetches, feed_dict, options, run_metadata)
         count, seconds = self._limits.next(self._count)
         begun = time.monotonic()
         if not self._is_loop_worthwhile(count, seconds) or not self._can_loop(elements, feed_dict):
             values = run(fetches, feed_dict, options, run_metadata)
+            self._singles += 1
             self._took(1, time.monotonic() - begun)
             return values
         if self._loop is None:
@@ -137,7 +149,11 @@ class LoopedSteps:
     def _is_loop_worthwhile(self, count: int, seconds: float) -> bool:
         if self._draws:
             return True  # also for a single step, because the loop's kernels draw the random numbers
-        return count > 1 and (seconds == LONG or self._fastest < _LONG_STEP)
+        if count == 1 or seconds == LONG:
+            return count > 1
+        if self._loop is None and (not self._singles or self._singles * self._fastest < _LOOP_SECONDS):
+            return False
+        return self._fastest < _LONG_STEP
 
     def _can_loop(self, elements: list[Any], feed_dict: dict[Any, Any] | None) -> bool:
         whys = ["a hook feeds a value"] if feed_dict else []

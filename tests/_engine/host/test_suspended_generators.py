@@ -11,14 +11,13 @@ from estimator_train._engine.host import suspended_generators
 def test_a_generator_that_is_not_read_to_the_end_is_closed():
     closed = []
 
-    @suspended_generators.closed_at_exit
     def numbers(name):
         try:
             yield from range(3)
         finally:
             closed.append(name)
 
-    left, read, new = numbers("left"), numbers("read"), numbers("new")
+    left, read, new = (suspended_generators.closed_at_exit(numbers(name)) for name in ("left", "read", "new"))
     assert next(left) == 0 and list(read) == [0, 1, 2]
     suspended_generators.close_all()
     assert closed == ["read", "left"] and list(left) == list(new) == []

@@ -40,7 +40,9 @@ def test_each_keras_has_an_adapter_of_its_own():
     assert isinstance(adapter_of(compiled(tf_keras)), TfKerasAdapter)
     assert isinstance(adapter_of(compiled(keras3)), Keras3Adapter)
     assert adapter_of(compiled(keras3)) is adapter_of(compiled(keras3))  # programs compare it
-    with pytest.raises(ValueError, match="keras_model must be a compiled Keras model, given: 'model'$"):
+    with pytest.raises(
+        ValueError, match="keras_model must be a compiled Keras model, given: 'model'; pass the path of"
+    ):
         adapter_of("model")
 
 

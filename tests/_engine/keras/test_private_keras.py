@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_keras
+from estimator_train._engine.libraries import MissingNameError
 from estimator_train._engine.session import private_tensorflow
 
 
@@ -41,7 +42,7 @@ def test_the_arguments_of_compile_of_a_model_made_in_a_graph(graph):
     arguments = private_keras.compile_arguments(model)
     assert (arguments["loss"], arguments["metrics"], arguments["loss_weights"]) == ("mse", ["mae"], [2.0])
     assert "weighted_metrics" in arguments
-    with private_tensorflow.eager_mode(), pytest.raises(AttributeError):
+    with private_tensorflow.eager_mode(), pytest.raises(MissingNameError):
         private_keras.compile_arguments(keras.Sequential())
 
 

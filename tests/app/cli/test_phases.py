@@ -37,7 +37,7 @@ def train(command, tmp_path, monkeypatch):
     monkeypatch.setattr(classifier, "application", application)
 
     def run(*flags):
-        data = ["--dataset", "npz", "--data-dir", "images.npz", "--model", "mobilenet_v2", "--image-size", "16"]
+        data = ["--dataset", "npz", "--data-dir", "images.npz", "--model", "mobilenet_v2", "--image-size", "32"]
         return command("train", *data, "--batch-size", "4", "--seed", "1", "--save-checkpoints-steps", "1", *flags)
 
     return run

@@ -1,6 +1,7 @@
 """Clones a tf_keras model."""
 
 import contextlib
+import copy
 import inspect
 from typing import Any
 
@@ -56,9 +57,13 @@ def _leave_shapes_to_layers(model: keras.Model) -> None:
     """Lets a model take features of other shapes than its Inputs', as in tf.estimator, if its layers take them."""
     # Programs train on (28, 28) and serve (784,), for example, with a model that begins with Flatten.
     if placement.is_graph(model) and model.input_spec is not None:
-        model.input_spec = tf.nest.map_structure(
-            lambda spec: layers.InputSpec(name=spec.name, optional=spec.optional), model.input_spec
-        )
+        model.input_spec = tf.nest.map_structure(_without_shape, model.input_spec)
+
+
+def _without_shape(spec: layers.InputSpec) -> layers.InputSpec:
+    spec = copy.copy(spec)
+    spec.shape = spec.ndim = None
+    return spec
 
 
 def _check_that_layers_are_called_once(model: keras.Model) -> None:
