@@ -186,7 +186,9 @@ def accumulated(features, labels, mode):
         with tf.control_dependencies([cleared]):
             return tf.constant(True)
 
-    train_op = tf.group(tf.cond(due, apply, lambda: tf.constant(False)), step.assign_add(1))
+    with tf.control_dependencies([due]):
+        counted = step.assign_add(1)
+    train_op = tf.group(tf.cond(due, apply, lambda: tf.constant(False)), counted)
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
