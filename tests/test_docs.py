@@ -33,6 +33,7 @@ from records import write_records
 
 from benchmarks.works import WORKS
 from estimator_train import distribution
+from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train.app.cli import main
 from estimator_train.app.cli.commands.export import export
 from estimator_train.app.cli.commands.launch import launch
@@ -211,6 +212,7 @@ def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monk
     blocks, missing = list(blocks_of(page)), set()
     followed = Followed(page, namespace, monkeypatch, capsys, caplog)
     monkeypatch.setattr(urllib.request, "urlopen", tensorflow_serving)
+    log_batch.cache_clear()  # it logs each line once in a process
     for language, text in blocks:
         write_file(language, text, folder)
     later = [command for language, text in blocks if language in ("", "sh") for command in commands_of(text)]

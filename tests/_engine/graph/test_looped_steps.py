@@ -306,7 +306,7 @@ LOOPED += map(slow, (accumulated, dnn, linear, wide_and_deep, dnn_v1, wide_and_d
 SINGLE = [
     (references, "uses a reference variable"),
     slow(unordered, "ReadVariableOp and AssignAddVariableOp use count"),
-    slow(old_while, "while/E"),
+    slow(old_while, "while/"),
     slow(draws_in_a_branch, "a RandomUniform in a function, may keep a state of its own"),
 ]
 

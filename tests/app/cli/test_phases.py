@@ -116,8 +116,7 @@ def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, command
     assert is_same(run, (2, 6), "bottom") and is_same(run, (2, 3), "top") and not is_same(run, (3, 6), "top")
     lines = (run / "evaluations.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
-    *on_the_way, _ = steps  # the last evaluation is that of the kept checkpoint
-    assert on_the_way == sorted(set(on_the_way)) and on_the_way[-1] == 6
+    assert steps[:4] == [2, 3, 4, 6]  # then that of the kept checkpoint, unless it is the last one
     assert list((run / "export" / "best_checkpoint").glob("*.index"))
 
     # The next phase continues averages, and begins those of layers that it unfreezes at their weights.
