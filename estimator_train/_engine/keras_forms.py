@@ -1,4 +1,4 @@
-"""What people write who know Keras' `fit`, and what says the same here: errors of one line that name it."""
+"""Errors of one line for arguments in the form of Keras' `fit`, which say what to write here instead."""
 
 import functools
 import inspect

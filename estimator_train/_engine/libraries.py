@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Library(NamedTuple):
-    """What messages call a library, and the minor versions that were tried: the oldest and the newest."""
+    """The name of a library in messages, and the oldest and the newest minor version that were tried."""
 
     name: str
     oldest: str

@@ -1,4 +1,4 @@
-"""What is written as for Keras' fit is taken, or refused in one line that names the way of this library."""
+"""Arguments in the form of Keras' fit are taken, or refused in one line that says what to write here."""
 
 import copy
 import inspect

@@ -8,7 +8,7 @@ from estimator_train._engine.host.files import printable, quoted
 from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.manifest import ManifestImages, by_image
 
-# What programs write for a missing value, in lower case.
+# Programs write these for a missing value; in lower case.
 _MISSING = {"nan", "n/a", "#n/a", "<na>", "nat", "null"}
 
 

@@ -25,7 +25,7 @@ from estimator_train.app.models import TASKS
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
 _COLUMNS = ("path", "label", "split", "weight")  # the last two are optional
-# What others call the columns, in lower case. They are not taken as these, because a table may have several of them.
+# Other names of the columns, in lower case. Errors name them, but none is taken, because a table may have several.
 _OTHER_NAMES = {
     "path": (
         *("path", "paths", "image", "images", "image_id", "image_name", "image_path", "img", "img_path", "id"),
@@ -332,7 +332,7 @@ def _class_names(file, train, rows, codec):
     """Returns the sorted names of the classes or labels; each class must have a training image."""
     trained, names = ({name for row in side for name in codec.names(row.label)} for side in (train, rows))
     is_divided = rows[0].split is not None
-    # Of many labels, some may have a single image, and its name may hold it out: the plan says so.
+    # With many labels, the only image of a rare one may be held out by its name. The plan says so.
     if (lacking := sorted(names - trained)) and (is_divided or codec is CODECS["classification"]):
         fault = f"{file} has no training rows for {_first_of(list(map(repr, lacking)), ', ', ' and')}"
         if not is_divided:

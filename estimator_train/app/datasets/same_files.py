@@ -20,7 +20,7 @@ def same_files(paths: Sequence[str], others: Sequence[str]) -> int:
         >>> same_files(["1.png", "2.png"], ["copy of 1.png"])
         1
 
-    Of large sides, only files of the same name are compared: 84,000 files would have to be asked for their sizes.
+    On large sides, only files of the same name are compared, because reading the sizes of 84,000 files takes long.
     """
     if any(map(is_remote, [*paths[:1], *others[:1]])):
         return 0

@@ -45,7 +45,7 @@ _SPEED = re.compile(
     re.IGNORECASE,
 )
 
-# What is left out of lines, in this order: the time of a date is none of its own.
+# These are left out of lines, in this order, because the time that follows a date belongs to it.
 _LEFT_OUT = {"printed dates and times": _DATE, "printed versions": _VERSION, "printed durations and speeds": _SPEED}
 
 

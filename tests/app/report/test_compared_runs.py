@@ -1,4 +1,4 @@
-"""What a run costs is added up over its sessions."""
+"""The costs of a run are added up over its sessions."""
 
 import json
 
