@@ -56,7 +56,7 @@ def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Te
 
 def linear_model(
     features: dict[str, Any], columns: list[FeatureColumn], units: int, sparse_combiner: str
-) -> tuple[tf.Tensor, list[tf.Variable], tf.Variable | tf.Tensor]:
+) -> tuple[tf.Tensor, list[tf.Variable], tf.Tensor]:
     """Returns (the weighted sum of columns and a bias, float32 (batch, units); the columns' weights; the bias (units)).
 
     Weights and bias start at 0. `sparse_combiner` reduces the weights of multivalent columns; see `LinearEstimator`.
@@ -76,7 +76,9 @@ def linear_model(
             with _scope(column):
                 column.create_state(state)
                 weights.append(v1.get_variable("weights", [rows, units], initializer=v1.zeros_initializer()))
-        bias = v1.get_variable("bias_weights", [units], initializer=v1.zeros_initializer())
+        variable = v1.get_variable("bias_weights", [units], initializer=v1.zeros_initializer())
+        # Read once: a summary that read it again would show the bias now before, now after the step's update.
+        bias = tf.convert_to_tensor(variable)
     sums = []
     for column, weight in zip(columns, weights, strict=True):
         if _is_categorical(column):

@@ -116,8 +116,8 @@ for shapes in (([4], [1]), None):
     tf.get_logger().warning("shapes: %s", shapes)
     tf.keras.estimator.model_to_estimator(model).train(input_fn, steps=1)
 """
-    found = [line.partition(", because")[0] for line in warned(lines(script), "es")]
-    assert found == [
+    found = [line.partition(", because")[0] for line in warned(lines(script), "")]
+    assert [line for line in found if "temporary folder" not in line] == [
         "WARNING:tensorflow:shapes: ([4], [1])",
         "WARNING:tensorflow:shapes: None",
         'WARNING:tensorflow:Keras takes metrics=["acc"] for categorical_accuracy',
