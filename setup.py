@@ -97,6 +97,7 @@ setup(
             "pytest>=8",
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever
             "pytest-xdist>=3.5",  # several processes of tests: TensorFlow builds its graphs on one core
+            "setuptools>=68",  # what setup.py says of the package; TensorFlow 2.23 no longer brings it
             "pandas>=2",  # the frames that pandas_input_fn takes
             "tf-slim>=1.1",  # what much of tf.contrib leads to
             "pyarrow>=14",  # reads back the tables that predict writes

@@ -71,11 +71,11 @@ def test_the_last_step_of_a_stop_hook():
     assert private_tensorflow.last_step(v1.train.StopAtStepHook(num_steps=7)) is None
 
 
-def test_what_stock_hooks_note_for_their_next_step(graph):
+def test_what_stock_hooks_note_for_their_next_step(graph, tmp_path):
     """Their calls of many steps would end at other steps than those that they log and save."""
     step = v1.train.create_global_step()
     logging = v1.train.LoggingTensorHook([step], every_n_iter=5)
-    saving = v1.train.SummarySaverHook(save_steps=7, summary_op=tf.constant(b""))
+    saving = v1.train.SummarySaverHook(save_steps=7, output_dir=str(tmp_path), summary_op=tf.constant(b""))
     assert private_tensorflow.logs_now(logging) and private_tensorflow.requests_summary(saving)
     assert not private_tensorflow.logs_at_end(logging)
     for hook in (logging, saving):
