@@ -114,7 +114,7 @@ def distribute_in_graph(strategy: Strategy, dataset_fn: DatasetFn, drop_incomple
     """
     share = _drop_incomplete if drop_incomplete else _share_out
     iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn, share))
-    return iterator.get_next(), tf.group(iterator.initialize())
+    return iterator.get_next(), tf.group(iterator.initializer)
 
 
 def batch_size(batch: Nest) -> tf.Tensor:
