@@ -150,7 +150,7 @@ def blank_plots(monkeypatch):
     """Spares reports plots and Grad-CAM, which take seconds; the tests of reports draw them."""
     from PIL import Image  # the library alone has none
 
-    from estimator_train.app.cli.run.reporting import Reporter  # matplotlib comes with it
+    from estimator_train.app.running.reporting import Reporter  # matplotlib comes with it
 
     file = io.BytesIO()
     Image.new("RGB", (1, 1)).save(file, "png")

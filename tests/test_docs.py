@@ -83,14 +83,14 @@ NOT_RUN = {
     "estimator_train --dataset hf": "its package is an extra; tests/app/datasets has it",
     "estimator_train --dataset images --data-dir gs://": "it needs a bucket; tests/app/cli has runs in ram://",
     "estimator_train --log mlflow,wandb": "neither is installed with the tests; tests/app/cli/test_log.py has it",
-    "estimator_train export --format onnx": "the tests do not install tf2onnx; tests/app/cli/run/test_export.py has it",
+    "estimator_train export --format onnx": "the tests do not install tf2onnx; tests/app/running/test_export.py has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/app/cli has completion",
     "flask --app": "a server; the page calls its functions, too",
     "curl ": "it needs that server",
     "docker run": "it downloads a server; `tensorflow_serving` takes its place",
     "tensorboard ": "a server",
 }
-# Commands whose words are only parsed, because another test runs them: tests/app/cli/run/test_export.py.
+# Commands whose words are only parsed, because another test runs them: tests/app/running/test_export.py.
 ONLY_PARSED = "estimator_train export --model-dir runs/oct2017 --format tflite_"
 # Imports of packages that only the tests need, which may be missing where the library is tested.
 NEEDED = {"import optuna": "optuna", "import flask": "flask", "from service import": "flask"}

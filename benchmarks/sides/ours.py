@@ -173,7 +173,7 @@ def trained_on(steps, every=None):
 def evaluate_files(files, replicas=1, as_command=False):
     """Evaluates files; `as_command` also collects the predictions that the command computes its class metrics from."""
     from estimator_train import distribution
-    from estimator_train.app.cli.run.evaluation import CollectPredictions
+    from estimator_train.app.running.evaluation import CollectPredictions
 
     strategy = distribution.cpu_replicas(replicas) if replicas > 1 else None
     estimator, input_fn = _of_scans(eval_distribute=strategy), _images(files)

@@ -1,7 +1,7 @@
 """Random flags of `estimator_train train`, then --resume and the commands that follow.
 
 Each command must end with exit code 0, or with one line. A training that ends well must have reached its last step, and
-what --json prints must be JSON. Most cases keep to the rules of `app/cli/settings.py` and to what the dataset can do.
+what --json prints must be JSON. Most cases keep to the rules of `app/runs/spec.py` and to what the dataset can do.
 
 Left out: several processes, killed trainings (tests/faults), and packages that are not installed.
 """
@@ -17,19 +17,17 @@ import random
 import shutil
 import sys
 import tempfile
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-import click
-
 from estimator_train.app.cli.commands.train import train
-from estimator_train.app.cli.conflicts import check_conflicts
 from estimator_train.app.cli.parameters import Augmentations
-from estimator_train.app.cli.settings import RESIZES, RULES
+from estimator_train.app.errors import SettingError
 from estimator_train.app.models import TASKS
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
+from estimator_train.app.runs.rules import check_rules
+from estimator_train.app.runs.spec import RESIZES, RULES
 from tests.fuzz import command_data
 
 FILES = {
@@ -226,8 +224,8 @@ def _add(flags, more, carefully):
     given = {parameter.name: None for parameter in train.params}
     given |= {flag.replace("-", "_"): value for flag, value in added.items()}
     try:
-        check_conflicts(types.SimpleNamespace(**given), RULES)
-    except click.ClickException:
+        check_rules(given, RULES)
+    except SettingError:
         if carefully:
             return
     if not (carefully and _is_refused(added)):
@@ -344,8 +342,8 @@ def _without_plots():
     """Spares plots and Grad-CAM, which take seconds."""
     from PIL import Image
 
-    from estimator_train.app.cli.run.reporting import Reporter
     from estimator_train.app.report import plots
+    from estimator_train.app.running.reporting import Reporter
 
     file = io.BytesIO()
     Image.new("RGB", (1, 1)).save(file, "png")

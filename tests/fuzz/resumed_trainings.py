@@ -50,7 +50,7 @@ def smaller(case: dict) -> Iterator[dict]:
 def check(case: dict, directory: Path) -> None:
     """Trains, sets the run back and resumes it; compares its steps with epochs counted apart."""
     from estimator_train import distribution
-    from estimator_train.app.cli.run import training
+    from estimator_train.app.running import training
     from tests.app.cli.conftest import quick_small_cnn
 
     train, runs = training._train, []

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-from estimator_train.app.cli.training_run import Run
+from estimator_train.app.running.planned_run import PlannedRun
 from estimator_train.app.runs import checkpoints
 
 DAMAGES = ("short", "gone", "index", "byte")
@@ -63,7 +63,7 @@ def smaller(case: dict) -> Iterator[dict]:
 
 def check(case: dict, directory: Path) -> None:
     """Starts the run and resumes it, each time up to a kill; compares its steps with epochs counted apart."""
-    from estimator_train.app.cli.run import build, training
+    from estimator_train.app.running import build, training
 
     part = SimpleNamespace(trained_weights=None, estimator=None)
     with (
@@ -151,7 +151,7 @@ def leg_is_intact(output: str) -> bool:
     return " instead, to step " not in output
 
 
-def run_command(*flags: str) -> tuple[str, Run | None]:
+def run_command(*flags: str) -> tuple[str, PlannedRun | None]:
     """Runs `train`, which must end well; returns what it prints, and the run if its training was pretended."""
     from estimator_train.app.cli import main
 

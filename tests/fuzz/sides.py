@@ -16,15 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-import click
 import numpy as np
 
 from estimator_train.app.cli import main
-from estimator_train.app.cli.changed_images import keep_sides
-from estimator_train.app.cli.settings import Settings, Training
 from estimator_train.app.datasets.held_out import BY_NAME, BY_RANK
 from estimator_train.app.datasets.oct2017 import CLASS_NAMES
+from estimator_train.app.errors import SettingError
+from estimator_train.app.running.changed_images import keep_sides
 from estimator_train.app.runs import predictions_file, run_file
+from estimator_train.app.runs.spec import Settings, Training
 from tests.helpers.pretended_checkpoints import pretend
 
 _KINDS = ("images", "divided", "manifest", "divided manifest", "patients")
@@ -230,8 +230,8 @@ def _opened(data, directory):
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             return data.settings().open_data().image_paths()
-    except click.ClickException as error:
-        assert "\n" not in error.message
+    except SettingError as error:
+        assert "\n" not in str(error)
         return None
 
 

@@ -18,7 +18,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 # In this order: estimator_train sets what TensorFlow reads when it is imported. The last two are for evaluations, which
 # import them late. Not Keras 3: whether it is imported says which Keras a user means.
 _FORKS.set_forkserver_preload(
-    ["estimator_train", "tensorflow", "tf_keras", "estimator_train.app.cli", "estimator_train.app.cli.run.reporting"]
+    ["estimator_train", "tensorflow", "tf_keras", "estimator_train.app.cli", "estimator_train.app.running.reporting"]
     + ["scipy.stats", "sklearn.metrics"]
 )
 _READ_BY_IMPORTS = ("TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS")

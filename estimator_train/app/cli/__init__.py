@@ -22,10 +22,11 @@ from estimator_train.app.cli.commands.run import run
 from estimator_train.app.cli.commands.scan import scan
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.commands.verify import verify
-from estimator_train.app.cli.errors import exit_with
-from estimator_train.app.cli.programs import check_former_words
 from estimator_train.app.cli.synonyms import meant_by
-from estimator_train.app.cli.termination import Terminated, raising_terminated
+from estimator_train.app.errors import SettingError, as_flag
+from estimator_train.app.running.messages import warn
+from estimator_train.app.running.termination import Terminated, raising_terminated
+from estimator_train.app.runs.programs import check_former_words
 
 _EXAMPLES = """\b
 Examples:
@@ -113,30 +114,37 @@ def main():
         with raising_terminated():
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
             print(end="", flush=True)
-    except click.ClickException as error:
+    except (click.ClickException, SettingError) as error:
         _say_invalid(error, color)
-        sys.exit(2)
+        sys.exit(error.exit_code if isinstance(error, SettingError) else 2)
     except (click.Abort, KeyboardInterrupt):
-        exit_with(130, "interrupted")
+        _exit_with(130, "interrupted")
     except Terminated as error:
-        exit_with(128 + error.number, f"stopped by {error.number.name}")
+        _exit_with(128 + error.number, f"stopped by {error.number.name}")
     except BrokenPipeError:  # the reader, such as head, has exited
         sys.exit(1)
     except OSError as error:
         unwritten = _unwritten(error)
         if unwritten is None:
             raise
-        exit_with(1, f"{unwritten} cannot be written: {error.strerror or error}")
+        _exit_with(1, f"{unwritten} cannot be written: {error.strerror or error}")
     if callable(outcome):
         outcome = outcome()
     sys.exit(outcome)
+
+
+def _exit_with(code, why):
+    """Ends the command, and says why."""
+    warn(why)
+    sys.exit(code)
 
 
 def _say_invalid(error, color):
     if isinstance(error, click.NoSuchOption):
         error.possibilities = meant_by(error)
     prefix = click.style("estimator_train:", fg="red")
-    lines = getattr(error.__cause__, "lines", [error.format_message()])  # set by errors that need several lines
+    text = error.spelled(as_flag) if isinstance(error, SettingError) else error.format_message()
+    lines = getattr(error.__cause__, "lines", [text])  # set by errors that need several lines
     message = "\n".join(printable(" ".join(line.split())) for line in lines)
     click.echo(f"{prefix} {message}", err=True, color=color)
 

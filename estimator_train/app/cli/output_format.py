@@ -12,11 +12,11 @@ import click
 import tabulate
 
 from estimator_train._engine.host.files import printable, write_whole
-from estimator_train.app.cli.conflicts import Excludes
-from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors
 from estimator_train.app.runs import csv_text
+from estimator_train.app.runs.rules import Excludes
 
-RULES = (Excludes(("csv",), flag="json"),)
+RULES = (Excludes(("csv",), name="json"),)
 
 
 def format_options(csv_help: str) -> Callable[[Any], Any]:
@@ -43,9 +43,9 @@ def check_out(file: str) -> None:
     """Rejects a file of a format that `write_file` could not write: an unknown ending, or no pyarrow."""
     ending = _ending(file)
     if ending not in _FORMATS:
-        raise click.ClickException(f"--out {file}: give a name that ends in {', '.join(_FORMATS)}")
+        raise SettingError("{out} {0}: give a name that ends in {1}", file, ", ".join(_FORMATS))
     if ending == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise click.ClickException(f"--out {file}: pyarrow is not installed: pip install pyarrow, or give a .csv file")
+        raise SettingError("{out} {0}: pyarrow is not installed: pip install pyarrow, or give a .csv file", file)
 
 
 def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:

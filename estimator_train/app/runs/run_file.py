@@ -1,4 +1,4 @@
-"""Reads and writes run.json, without TensorFlow."""
+"""Reads and writes run.json, without TensorFlow; nothing else does."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,9 @@ from typing import Any
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
+from estimator_train.app.errors import SettingError
+from estimator_train.app.runs import programs
+from estimator_train.app.runs.spec import RunSpec, Settings, Training, check_class_names, stored
 
 
 def path_in(model_dir: StrPath) -> Path | RemotePath:
@@ -22,7 +25,10 @@ def save(model_dir: StrPath, settings: Mapping[str, Any], **about: Any) -> None:
 
 
 def read(path: StrPath) -> dict[str, Any]:
-    """Returns the content of run.json at `path`: its settings and training are dicts; raises ValueError otherwise."""
+    """Returns the content of run.json at `path`; its settings and its training are checked, as `spec.stored` does.
+
+    Raises SettingError if it cannot be read, or holds what this version does not know.
+    """
     path = as_path(path)
     try:
         if path.exists() and not path.is_file():
@@ -33,5 +39,32 @@ def read(path: StrPath) -> dict[str, Any]:
         if not isinstance(about.setdefault("training", {}), dict):
             raise ValueError(f"its training is {json.dumps(about['training'])}")
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
+        raise SettingError("{0} cannot be read: {1}; it must be the run.json of a run", path, error) from error
+    settings, training = about["settings"], about["training"]
+    if settings.get("recipe"):
+        raise SettingError(
+            "{0} is of a recipe, which have left the command: {1}", path, programs.instead(settings["recipe"])
+        )
+    try:
+        about["settings"], about["training"] = stored(settings, Settings), stored(training, Training)
+    except ValueError as error:
+        raise SettingError("{0} cannot be read: {1}", path, error) from error
     return about
+
+
+def spec_in(model_dir: StrPath) -> RunSpec | None:
+    """Returns the settings of the run in a directory, or None if there is no run; raises as `read` does."""
+    path = path_in(model_dir)
+    if not path.exists():
+        return None
+    return spec_of(read(path), path)
+
+
+def spec_of(about: Mapping[str, Any], path: StrPath | RemotePath) -> RunSpec:
+    """Returns the settings in the content of a run.json; raises SettingError, with its path, if some are missing."""
+    try:
+        settings = Settings(**about["settings"])  # raises TypeError for one that is missing
+        check_class_names(settings.class_names)
+    except (TypeError, ValueError) as error:
+        raise SettingError("{0} cannot be read: {1}; delete it, or use another folder", path, error) from error
+    return RunSpec(settings, Training(**about["training"]))

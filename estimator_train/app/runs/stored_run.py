@@ -15,6 +15,7 @@ from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
 
 if TYPE_CHECKING:
     from estimator_train.app.runs.predictions_file import Prediction
+    from estimator_train.app.runs.spec import RunSpec
     from estimator_train.app.runs.thresholds import Thresholds
 
 log = logging.getLogger("tensorflow")  # that of tf.get_logger(); a command looks at a run before it imports TensorFlow
@@ -65,6 +66,11 @@ class StoredRun:
 
     def __repr__(self) -> str:
         return f"<StoredRun {self.model_dir}>"
+
+    @functools.cached_property
+    def spec(self) -> RunSpec:
+        """The settings in their classes; raises SettingError if run.json lacks some."""
+        return run_file.spec_of(self.about, run_file.path_in(self.model_dir))
 
     @functools.cached_property
     def newest(self) -> str | None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from estimator_train.app.cli.commands.train import train
-from estimator_train.app.cli.conflicts import flag_of
-from estimator_train.app.cli.settings import STORED, TABLE, Training
-from estimator_train.app.cli.table import help_of, settings_in
+from estimator_train.app.cli.invocation import TABLE
+from estimator_train.app.errors import as_flag
+from estimator_train.app.runs.fields import help_of, settings_in
+from estimator_train.app.runs.spec import STORED, Training
 
 PAGE = Path(__file__).parents[3] / "docs" / "command.md"
 START, END = "## All flags of training\n", "\n## Exit codes\n"
@@ -46,7 +47,7 @@ def _row(table, name, setting):
     value = "" if setting.kind is None else f" {option.make_metavar(context)}"
     resumed = "may change" if setting.may_change or table is Training else "fixed"
     cells = [
-        f"`{flag_of(name)}{value}`",
+        f"`{as_flag(name)}{value}`",
         help_of(table, name),
         resumed if table in STORED else "",
     ]

@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from estimator_train.app.cli import main
-from estimator_train.app.cli.commands import dataset_run
+from estimator_train.app.running import planning
 from tests.helpers.pretended_checkpoints import pretend
 
 SCANS = "--dataset images --data-dir scans"
@@ -95,8 +95,8 @@ def print_plans() -> None:
         os.environ |= {"XDG_CACHE_HOME": f"{here}/cache", "XDG_STATE_HOME": f"{here}/state"}
         _write_files(Path(here))
         with (
-            mock.patch.object(dataset_run, "show", _showing_settings(dataset_run.show)),
-            mock.patch.object(dataset_run, "is_gpu_there", lambda: True),
+            mock.patch.object(planning, "show", _showing_settings(planning.show)),
+            mock.patch.object(planning, "is_gpu_there", lambda: True),
         ):
             for line in LINES:
                 print(f"$ estimator_train {line}")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pretended_checkpoints import pretend
 
-from estimator_train.app.cli.commands import dataset_run
+from estimator_train.app.running import planning
 
 # Runs the command with each list of arguments and environment; reports which large modules were imported.
 PROGRAM = """
@@ -231,7 +231,7 @@ WRONG = [
     (["--batch-size", "100000000000000000000"], "'--batch-size': 100000000000000000000 is too large; 2147483647 is"),
     (["--limit", "100000000000000000000"], "'--limit': 100000000000000000000 is too large"),
     (["--max-steps", "9223372036854775808"], "9223372036854775808 is too large; 9223372036854775807 is the most"),
-    (["--data-dir", ""], "'--data-dir': it is empty; give a value, or leave out the flag"),
+    (["--data-dir", ""], "'--data-dir': it is empty; give a value, or leave it out"),
     (["--data-dir="], "'--data-dir': it is empty"),
     (["--model-dir", ""], "'--model-dir': it is empty"),
     (["evaluate", "--model-dir", ""], "'--model-dir': it is empty"),
@@ -321,7 +321,7 @@ WRONG = [
         "--cache features computes features once, but --augment changes them every epoch",
     ),
     (["--learning-rate", "0"], "'--learning-rate': 0.0 is not in the range x>0"),
-    (["--learning-rate", "nan"], "'--learning-rate': 'nan' is not a finite number"),
+    (["--learning-rate", "nan"], "'--learning-rate': nan is not a finite number"),
     (["--ema", "1"], "'--ema': 1.0 is not in the range 0<=x<1"),
     (["--optimizer", "adm"], "'--optimizer': 'adm' is not one of"),
     (["--momentum", "0.9"], "--momentum is of two optimizers; give --optimizer sgd or --optimizer rmsprop, too"),
@@ -408,7 +408,7 @@ WRONG = [
     (["predict", "--model-dir", "run", "--top", "0", "file"], "'--top': 0 is not in the range x>=1"),
     (
         ["predict", "--model-dir", "run", "--out", "a.csv", "--json", "file"],
-        "the ending of --out's file chooses its format; leave out --json",
+        "the ending of the file --out chooses its format; leave out --json",
     ),
     (["predict", "--model-dir", "run", "--out", "a.xlsx", "file"], "a name that ends in .csv, .json, .parquet"),
     (["predict", "--model-dir", "run", "--out", "empty", "file"], "'empty' is a directory"),
@@ -446,7 +446,7 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(answers, arguments, messag
 @pytest.fixture
 def plan(command, tmp_path, monkeypatch):
     """Runs with --dry-run; returns the plan as {fact: text}."""
-    monkeypatch.setattr(dataset_run, "is_gpu_there", lambda: True)
+    monkeypatch.setattr(planning, "is_gpu_there", lambda: True)
 
     def plan(*flags):
         before = sorted(tmp_path.rglob("*"))
@@ -459,7 +459,7 @@ def plan(command, tmp_path, monkeypatch):
 
 
 def test_a_dry_run_for_gpus_that_are_not_there_says_so(command, monkeypatch):
-    monkeypatch.setattr(dataset_run, "is_gpu_there", lambda: False)
+    monkeypatch.setattr(planning, "is_gpu_there", lambda: False)
     code, _, errors = command("--gpus", "2", "--dry-run")
     line = "estimator_train: --gpus 2: this machine has no NVIDIA GPU; --replicas 2 trains on the CPU instead\n"
     assert (code, errors) == (2, line)

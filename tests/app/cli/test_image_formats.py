@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.app.cli.run.build import build_estimator
-from estimator_train.app.cli.stored_settings import load_settings
+from estimator_train.app.running.build import build_estimator
+from estimator_train.app.runs import run_file
 from estimator_train.input_fns.images.decoding import decode_image
 
 PIXELS = np.kron(np.random.default_rng(5).integers(0, 256, (5, 6, 4)), np.ones((8, 8, 1))).astype(np.uint8)
@@ -72,7 +72,7 @@ def test_each_format_is_trained_evaluated_reported_predicted_and_served(command,
     (version,) = (tmp_path / "export").iterdir()
     exported = tf.saved_model.load(str(version)).signatures["serving_default"]
     refused = {".tif"} | ({".webp"} if not hasattr(tf.io, "decode_webp") else set())
-    settings = load_settings(run)
+    settings = run_file.spec_in(run).settings
     service = build_estimator(settings, str(run)).predictor()
     for path, expected in predicted.items():
         content = tf.constant(path.read_bytes())

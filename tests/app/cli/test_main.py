@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from estimator_train.app.cli.run import evaluation
+from estimator_train.app.running import evaluation
 
 
 def run(*arguments, stdout):

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from estimator_train.app.cli.commands.memory import memory
+from estimator_train.app.errors import SettingError, as_flag
 
 
 @pytest.fixture
@@ -45,4 +46,4 @@ def test_a_model_that_does_not_fit_is_said_to_need_less(run):
 )
 def test_bad_input_is_one_line(run, arguments, message):
     result = run(*arguments)
-    assert result.exit_code == 1 and message in result.output
+    assert isinstance(result.exception, SettingError) and message in result.exception.spelled(as_flag)

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.checkpoints import VALUE, slots
-from estimator_train.app.cli.run import training
 from estimator_train.app.models import classifier
+from estimator_train.app.running import training
 from estimator_train.app.runs.stored_run import StoredRun
 
 PHASES = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=2 lr=1e-3"

@@ -14,7 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train.app import datasets
-from estimator_train.app.cli.run.example_images import images_of
+from estimator_train.app.running.example_images import images_of
 from estimator_train.app.runs import run_file
 
 v1 = tf.compat.v1

@@ -16,7 +16,7 @@ from pretended_checkpoints import pretend
 
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.exports.directories import exports_in
-from estimator_train.app.cli.run import training
+from estimator_train.app.running import training
 from estimator_train.app.runs import predictions_file
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.app.runs.stored_run import StoredRun

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from estimator_train.app import datasets
-from estimator_train.app.cli.plan import _files
 from estimator_train.app.datasets.held_out import BY_RANK, holding_out_by
+from estimator_train.app.running.plan import _files
 
 
 @pytest.fixture

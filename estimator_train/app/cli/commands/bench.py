@@ -13,16 +13,16 @@ import click
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.cli.directories import check_directory, check_not_a_class
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.parameters import Count, Directory
-from estimator_train.app.cli.programs import check_former_words
-from estimator_train.app.cli.settings import Settings
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.stored_settings import load_settings, load_training, read
+from estimator_train.app.cli.parameters import Value
 from estimator_train.app.cli.table import option
+from estimator_train.app.errors import one_line_errors
+from estimator_train.app.running.directories import check_directory, check_not_a_class
+from estimator_train.app.running.startup import starting_tensorflow
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.parsed_json import parsed
+from estimator_train.app.runs.programs import check_former_words
+from estimator_train.app.runs.spec import Settings
+from estimator_train.app.runs.values import Count, Directory
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
@@ -57,9 +57,13 @@ class _Counts(click.ParamType):
 @option(Settings, "data_dir", help="Directory of the data files.")
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
-@click.option("--steps", type=Count(), default=20, show_default=True, help="Steps to measure, after a warm-up.")
+@click.option("--steps", type=Value(Count()), default=20, show_default=True, help="Steps to measure, after a warm-up.")
 @click.option(
-    "--out", type=Directory(), default="bench", show_default=True, help="Directory for scaling.json and scaling.png."
+    "--out",
+    type=Value(Directory()),
+    default="bench",
+    show_default=True,
+    help="Directory for scaling.json and scaling.png.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
 def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
@@ -70,8 +74,8 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
     """
     check_former_words(arguments, arguments)
     _check(dataset, gpus, replicas, arguments)
-    check_directory(out, "--out")
-    check_not_a_class(out, "--out", dataset, data_dir)
+    check_directory(out, "out")
+    check_not_a_class(out, "out", dataset, data_dir)
     flags = ["--dataset", dataset]
     if data_dir:
         flags += ["--data-dir", data_dir]
@@ -81,7 +85,7 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
         run = [*flags, *devices, "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
             timings[count] = timing_of_run(run, steps + 1, model_dir)
-            train_examples = read(run_file.path_in(Path(model_dir, "run")))["data"]["train"]
+            train_examples = run_file.read(run_file.path_in(Path(model_dir, "run")))["data"]["train"]
             if not devices:
                 paragraph = _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
@@ -171,9 +175,10 @@ def _timing(path):
 
 def _diagnosis(timing, run):
     with starting_tensorflow():
-        from estimator_train.app.cli.run.build import build_train_input_fn
-        from estimator_train.app.cli.run.result import diagnosis
+        from estimator_train.app.running.build import build_train_input_fn
+        from estimator_train.app.running.result import diagnosis
 
-    settings, training = load_settings(run), load_training(run)
+    spec = run_file.spec_in(run)
+    settings, training = spec.settings, spec.training
     data = settings.open_data()
     return diagnosis(timing, settings, training, data, build_train_input_fn(settings, data, training))

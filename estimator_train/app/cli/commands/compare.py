@@ -6,12 +6,13 @@ import shlex
 import click
 
 from estimator_train._engine.host.files import printable, quoted
-from estimator_train.app.cli.commands.dataset_run import must_be_fetched
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.messages import warn
-from estimator_train.app.cli.parameters import Directory, OutputFile
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.stored_settings import open_run
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.errors import one_line_errors
+from estimator_train.app.running.messages import warn
+from estimator_train.app.running.opened_run import open_run
+from estimator_train.app.running.planning import must_be_fetched
+from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.runs.values import Directory, OutputFile
 
 _EXAMPLES = """\b
 Examples:
@@ -23,8 +24,10 @@ _OF_FILES = ("synthetic_oct", "oct2017", "images", "manifest")  # datasets of im
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("model_dirs", type=Directory(), nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("--out", type=OutputFile(), default="comparison.html", show_default=True, help="HTML file to write.")
+@click.argument("model_dirs", type=Value(Directory()), nargs=-1, required=True, metavar="RUN RUN...")
+@click.option(
+    "--out", type=Value(OutputFile()), default="comparison.html", show_default=True, help="HTML file to write."
+)
 def compare(model_dirs, out):
     """Compare runs with the first one.
 
@@ -40,13 +43,13 @@ def compare(model_dirs, out):
     _check_classes(folders, settings)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run.example_images import images_of
         from estimator_train.app.report import compared_runs, comparison, comparison_page
+        from estimator_train.app.running.example_images import images_of
 
     with one_line_errors():
         compared = [compared_runs.read_run(run) for run in runs]
         read_image = None
-        if settings[0].dataset in _OF_FILES and not must_be_fetched(settings[0]):
+        if settings[0].dataset in _OF_FILES and not must_be_fetched(settings[0].dataset, settings[0].data_dir):
             read_image = images_of(settings[0])
         comparison_page.write_comparison(out, compared, read_image)
     click.echo("\n".join(map(printable, comparison.table(compared).splitlines())))

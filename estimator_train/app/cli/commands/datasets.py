@@ -5,8 +5,9 @@ import tabulate
 
 from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets as data_sets
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.parameters import Directory
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.errors import one_line_errors
+from estimator_train.app.runs.values import Directory
 
 _YES = {True: "yes", False: "no"}
 
@@ -28,7 +29,9 @@ def datasets(context):
 @datasets.command()
 @click.argument("name")
 @click.option(
-    "--data-dir", type=Directory(), help="Directory to download to.  [default: where training without --data-dir looks]"
+    "--data-dir",
+    type=Value(Directory()),
+    help="Directory to download to.  [default: where training without --data-dir looks]",
 )
 def download(name, data_dir):
     """Download a dataset, continuing where an earlier download was interrupted."""

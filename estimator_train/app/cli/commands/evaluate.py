@@ -8,16 +8,19 @@ import click
 
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
-from estimator_train.app.cli import changed_images, output_format
-from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.directories import check_directory, is_writable
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.messages import warn
-from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
-from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.stored_settings import data_of_run, open_run, other_data
+from estimator_train.app.cli import output_format
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.cli.run_options import run_options
+from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.running import changed_images
+from estimator_train.app.running.directories import check_directory, is_writable
+from estimator_train.app.running.messages import warn
+from estimator_train.app.running.opened_run import data_of_run, open_run, other_data
+from estimator_train.app.running.selected_checkpoint import checkpoint_prefix
+from estimator_train.app.running.startup import starting_tensorflow
 from estimator_train.app.runs.monitor import METRICS
+from estimator_train.app.runs.rules import Excludes, check_rules
+from estimator_train.app.runs.values import Directory, OneOf, OutputFile
 
 _EXAMPLES = """\b
 Examples:
@@ -31,13 +34,13 @@ Examples:
 
 
 _RULES = (
-    Excludes(("all",), flag="checkpoint"),
+    Excludes(("all",), name="checkpoint"),
     *output_format.RULES,
-    Excludes(("all",), "--predictions is for a single checkpoint; leave out --all", "predictions"),
-    Excludes(("all",), "--choose-thresholds is for a single checkpoint; leave out --all", "choose_thresholds"),
+    Excludes(("all",), "{predictions} is for a single checkpoint; leave out {all}", "predictions"),
+    Excludes(("all",), "{choose_thresholds} is for a single checkpoint; leave out {all}", "choose_thresholds"),
     Excludes(
         ("dataset", "data_dir"),
-        "--choose-thresholds takes the run's own validation images; leave out {other}",
+        "{choose_thresholds} takes the run's own validation images; leave out {other}",
         "choose_thresholds",
     ),
 )
@@ -49,7 +52,7 @@ _RULES = (
 @output_format.format_options("Write comma-separated values with all digits, one number per row.")
 @click.option(
     "--predictions",
-    type=OutputFile(),
+    type=Value(OutputFile()),
     help="Write each example's classes and probabilities as comma-separated values.",
 )
 @click.option(
@@ -58,8 +61,8 @@ _RULES = (
     help="Choose the probability from which each of several labels is predicted, by its F1 on the validation images, "
     "and keep it with the run.",
 )
-@click.option("--dataset", type=OneOf(datasets.names), help="Evaluate on another dataset of the same classes.")
-@click.option("--data-dir", type=Directory(), help="Evaluate on the images in a directory or a file.")
+@click.option("--dataset", type=Value(OneOf(datasets.names)), help="Evaluate on another dataset of the same classes.")
+@click.option("--data-dir", type=Value(Directory()), help="Evaluate on the images in a directory or a file.")
 def evaluate(**flags):
     """Evaluate the newest checkpoint of a run, or others.
 
@@ -71,7 +74,7 @@ def evaluate(**flags):
     too, and a line says that the evaluation is not kept.
     """
     flags = SimpleNamespace(**flags)
-    check_conflicts(flags, _RULES)
+    check_rules(vars(flags), _RULES)
     run, settings = open_run(flags.model_dir, flags.trust_run)
     place = None  # of what is kept of the evaluation
     if is_remote(flags.model_dir) or is_writable(flags.model_dir):
@@ -83,7 +86,7 @@ def evaluate(**flags):
     settings, data, images = _data(flags, run, settings)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build
+        from estimator_train.app.running import build
 
     paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
     results = sorted(_evaluated(flags, settings, data, place, paths, images), key=_rank)
@@ -97,15 +100,16 @@ def _check_run(flags, settings, place):
     """Rejects a run that lacks what a flag needs; says if it cannot keep evaluations."""
     if place is None:
         if flags.choose_thresholds:
-            check_directory(flags.model_dir, "--model-dir")
+            check_directory(flags.model_dir, "model_dir")
         warn(f"no permission to write in {flags.model_dir}: the evaluation is not kept")
     if flags.choose_thresholds and settings.task != "multilabel":
-        raise click.ClickException(
-            f"--choose-thresholds needs a run with --task multilabel, and the task of {flags.model_dir} is "
-            f"{settings.task}"
+        raise SettingError(
+            "{choose_thresholds} needs a run with {task=multilabel}, and the task of {0} is {1}",
+            flags.model_dir,
+            settings.task,
         )
     if flags.predictions and not (settings.class_names or settings.task == "regression"):
-        raise click.ClickException(f"--predictions needs classes, and the run in {flags.model_dir} has none")
+        raise SettingError("{predictions} needs classes, and the run in {0} has none", flags.model_dir)
 
 
 def _data(flags, run, settings):
@@ -126,7 +130,7 @@ def _data(flags, run, settings):
 
 def _evaluated(flags, settings, data, place, paths, images):
     """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each."""
-    from estimator_train.app.cli.run import evaluation, label_thresholds
+    from estimator_train.app.running import evaluation, label_thresholds
     from estimator_train.app.runs import predictions_file
 
     thresholds = None  # checkpoints are ranked by the same thresholds

@@ -9,12 +9,14 @@ import click
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.packages import check_installed
 from estimator_train._engine.host.paths import is_remote
-from estimator_train.app.cli.directories import check_directory
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.parameters import Directory
-from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.stored_settings import data_of_run, load_training, open_run
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.cli.run_options import run_options
+from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.running.directories import check_directory
+from estimator_train.app.running.opened_run import data_of_run, open_run
+from estimator_train.app.running.selected_checkpoint import checkpoint_prefix
+from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.runs.values import Directory
 
 
 def _of_tflite(stem):
@@ -55,7 +57,7 @@ Examples:
 )
 @click.option(
     "--out",
-    type=Directory("DIR"),
+    type=Value(Directory("DIR")),
     required=True,
     help="Directory to write to. A SavedModel becomes a version in it, as TensorFlow Serving needs it.",
 )
@@ -77,7 +79,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     targets = _targets(out, file_format)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, export
+        from estimator_train.app.running import build, export
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     exported = f"exported {printable(checkpoint)}"
@@ -91,14 +93,14 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
             note = export.convert(settings, data, model_dir, checkpoint, file_format, targets[0])
             click.echo(f"{exported} as {targets[0]}; {note}")
             return
-        target = export.export_keras(settings, load_training(model_dir), checkpoint, file_format, targets)
+        target = export.export_keras(settings, run.spec.training, checkpoint, file_format, targets)
     click.echo(f"{exported} as {target}")
 
 
 def _check_out(out, file_format):
     if is_remote(out):
-        raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")
-    check_directory(out, "--out")
+        raise SettingError("{out} {0}: give a folder on this machine, and copy the files from there", out)
+    check_directory(out, "out")
     if file_format == "onnx":
         with one_line_errors():
             for module in ("tf2onnx", "onnxruntime"):
@@ -110,7 +112,7 @@ def _targets(out, file_format):
     targets = [Path(out, name) for name in _FILES.get(file_format, ())]
     for target in targets:
         if os.path.lexists(target):
-            raise click.ClickException(f"--out {out}: {target} already exists; remove it, or give another folder")
+            raise SettingError("{out} {0}: {1} already exists; remove it, or give another folder", out, target)
     return targets
 
 

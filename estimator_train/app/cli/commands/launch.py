@@ -16,9 +16,10 @@ import time
 
 import click
 
-from estimator_train.app.cli.directories import check_directory
-from estimator_train.app.cli.messages import warn
-from estimator_train.app.cli.parameters import Number
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.running.directories import check_directory
+from estimator_train.app.running.messages import warn
+from estimator_train.app.runs.values import Number
 
 # Below those that systems give to connections and to programs that ask for any port, which could take one before a
 # task listens there: Linux from 32768 on, macOS and Windows from 49152 on.
@@ -49,7 +50,7 @@ Example:
 )
 @click.option(
     "--grace-period",
-    type=Number("SECONDS"),
+    type=Value(Number("SECONDS")),
     default=10,
     show_default=True,
     help="Time that tasks have to save when they are stopped.",
@@ -66,7 +67,7 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
     addresses = iter(free_addresses(workers + ps))
     cluster = {job: list(itertools.islice(addresses, size)) for job, size in sizes.items() if size}
     if logs:
-        check_directory(logs, "--logs")
+        check_directory(logs, "logs")
         os.makedirs(logs, exist_ok=True)
     sizes["evaluator"] = int(evaluator)  # it is not part of the cluster
     processes = {}

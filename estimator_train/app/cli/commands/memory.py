@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import click
 import tabulate
 
-from estimator_train.app.cli.commands.dataset_run import must_be_fetched
-from estimator_train.app.cli.conflicts import Needs, check_conflicts
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.parameters import Number
-from estimator_train.app.cli.settings import Settings
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.table import given_of, option
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.cli.table import option
+from estimator_train.app.errors import one_line_errors
+from estimator_train.app.running.planning import must_be_fetched
+from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.runs.fields import given_of
+from estimator_train.app.runs.rules import Needs, check_rules
+from estimator_train.app.runs.spec import Settings
+from estimator_train.app.runs.values import Number
 
 _GB = 1e9
 
@@ -29,7 +31,11 @@ _RULES = (
 @option(Settings, "image_size", help="Image size: one side, or height x width.  [default: the dataset's]")
 @option(Settings, "batch_size", help="Examples per step.  [default: the dataset's, else 1]")
 @click.option(
-    "--device-memory", type=Number("GB", positive=True), default=16, show_default=True, help="Memory of the device."
+    "--device-memory",
+    type=Value(Number("GB", positive=True)),
+    default=16,
+    show_default=True,
+    help="Memory of the device.",
 )
 def memory(device_memory, **flags):
     """Estimate the device memory that training a model needs.
@@ -41,11 +47,11 @@ def memory(device_memory, **flags):
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # keeps the model's weights in host memory
     flags = SimpleNamespace(**flags)
-    check_conflicts(flags, _RULES)
+    check_rules(vars(flags), _RULES)
     with one_line_errors():
         settings = _settings(flags)
         with starting_tensorflow():
-            from estimator_train.app.cli.run.build import build_model
+            from estimator_train.app.running.build import build_model
             from estimator_train.memory_estimate import estimate, fits
 
         model, batch_size = build_model(settings), settings.batch_size or 1
@@ -68,7 +74,7 @@ def _settings(flags):
     """Returns the settings of a training on a dataset, or on two classes without one."""
     if not (flags.dataset or flags.model):
         raise ValueError("give --dataset NAME, or --model NAME and --image-size")
-    if flags.dataset and must_be_fetched(flags):
+    if flags.dataset and must_be_fetched(flags.dataset, flags.data_dir):
         raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
     settings = Settings(**given_of(vars(flags), Settings), class_names=("first", "second"))
     settings = settings.filled_by(settings.open_data(draw=False))

@@ -11,13 +11,16 @@ import click
 from estimator_train._engine.host.files import printable, quoted
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app.cli import output_format
-from estimator_train.app.cli.conflicts import Excludes, check_conflicts
-from estimator_train.app.cli.messages import warn
-from estimator_train.app.cli.parameters import Count, OutputFile
-from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.stored_settings import open_run
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.cli.run_options import run_options
 from estimator_train.app.datasets.images import SUFFIXES, counted_endings, subdirectories
+from estimator_train.app.errors import SettingError
+from estimator_train.app.running.messages import warn
+from estimator_train.app.running.opened_run import open_run
+from estimator_train.app.running.selected_checkpoint import checkpoint_prefix
+from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.runs.rules import Excludes, check_rules
+from estimator_train.app.runs.values import Count, OutputFile
 
 _EXAMPLES = """\b
 Examples:
@@ -28,7 +31,7 @@ Examples:
 
 _RULES = (
     *output_format.RULES,
-    Excludes(("json", "csv"), "the ending of --out's file chooses its format; leave out {other}", "out"),
+    Excludes(("json", "csv"), "the ending of the file {out} chooses its format; leave out {other}", "out"),
 )
 
 _NOUNS = {"class": "class", "labels": "label"}  # of one of several, by the kind of a task
@@ -36,11 +39,11 @@ _NOUNS = {"class": "class", "labels": "label"}  # of one of several, by the kind
 
 @click.command(epilog=_EXAMPLES)
 @run_options
-@click.option("--top", type=Count(), help="Give the N most probable classes or labels.  [default: all]")
+@click.option("--top", type=Value(Count()), help="Give the N most probable classes or labels.  [default: all]")
 @output_format.format_options("Write comma-separated values with all digits.")
 @click.option(
     "--out",
-    type=OutputFile(),
+    type=Value(OutputFile()),
     help="Write to a file that ends in .csv, .json or .parquet, instead of printing.",
 )
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
@@ -51,7 +54,7 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     prediction is not finite, are named on standard error, and the exit code is then 1.
     """
     flags = SimpleNamespace(**flags)
-    check_conflicts(flags, _RULES)
+    check_rules(vars(flags), _RULES)
     if flags.out:
         output_format.check_out(flags.out)
     run, settings = open_run(model_dir, trust_run)
@@ -60,8 +63,8 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     found = _find(images)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, label_thresholds, prediction
         from estimator_train.app.metrics import tasks
+        from estimator_train.app.running import build, label_thresholds, prediction
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
@@ -79,9 +82,9 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
 def _check_run(model_dir, settings, top):
     """Rejects a run that cannot predict for image files, or not its `top` classes."""
     if not settings.dataset:
-        raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
+        raise SettingError("{model_dir} {0} was trained with an input_fn, not on a dataset of images", model_dir)
     if top and not settings.class_names:
-        raise click.ClickException(f"--top {top} is for classes or labels, and {model_dir} predicts a number")
+        raise SettingError("{top} {0} is for classes or labels, and {1} predicts a number", top, model_dir)
 
 
 class _Found(NamedTuple):
@@ -101,7 +104,7 @@ def _find(arguments):
     paths = [path for path in present if path not in special]
     if not paths:
         nothing = f"there is no image file {quoted(absent + special)}"
-        raise click.ClickException("; ".join([nothing, *unreadable]))
+        raise SettingError("{0}", "; ".join([nothing, *unreadable]))
     faults = [f"{argument}: there is no such image file" for argument in absent]
     faults += [f"{path} is a pipe, socket or device, not an image file" for path in special]
     return _Found(paths, others, unreadable + faults)

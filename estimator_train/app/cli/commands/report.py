@@ -2,12 +2,13 @@
 
 import click
 
-from estimator_train.app.cli.changed_images import say_changes
-from estimator_train.app.cli.directories import check_directory
-from estimator_train.app.cli.errors import run_errors
-from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
-from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.stored_settings import data_of_run, open_run
+from estimator_train.app.cli.run_options import run_options
+from estimator_train.app.running.changed_images import say_changes
+from estimator_train.app.running.directories import check_directory
+from estimator_train.app.running.errors import run_errors
+from estimator_train.app.running.opened_run import data_of_run, open_run
+from estimator_train.app.running.selected_checkpoint import checkpoint_prefix
+from estimator_train.app.running.startup import starting_tensorflow
 
 _EXAMPLES = """\b
 Example:
@@ -24,13 +25,13 @@ def report(model_dir, checkpoint, trust_run):
     plots are next to it as PNG files. Training writes the same report when it ends.
     """
     run, settings = open_run(model_dir, trust_run)
-    check_directory(model_dir, "--model-dir")
+    check_directory(model_dir, "model_dir")
     checkpoint = checkpoint_prefix(run, checkpoint)
     data = data_of_run(run, settings, trust_run)
     say_changes(run, settings, data)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, evaluation, label_thresholds, reporting
+        from estimator_train.app.running import build, evaluation, label_thresholds, reporting
 
     (checkpoint,) = build.checkpoint_paths(run, checkpoint)
     thresholds = label_thresholds.kept(settings, model_dir, checkpoint)

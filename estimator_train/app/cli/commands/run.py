@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from estimator_train._engine.host.interruption import Terminated, interruption
-from estimator_train.app.cli.messages import warn
-from estimator_train.app.cli.parameters import Count
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.running.messages import warn
+from estimator_train.app.runs.values import Count
 
 _EXAMPLES = """\b
 Examples:
@@ -26,9 +27,12 @@ Examples:
 @click.option(
     "--tf1", is_flag=True, help="Run a TensorFlow 1 script: import tensorflow provides its names and tf.contrib."
 )
-@click.option("--gpus", type=Count(), metavar="N", help="Show the script only the first N GPUs.")
+@click.option("--gpus", type=Value(Count()), metavar="N", help="Show the script only the first N GPUs.")
 @click.option(
-    "--replicas", type=Count(), metavar="N", help="Create strategies over missing GPUs on N CPU replicas instead."
+    "--replicas",
+    type=Value(Count()),
+    metavar="N",
+    help="Create strategies over missing GPUs on N CPU replicas instead.",
 )
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
@@ -48,7 +52,7 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
         if not Path(script).is_file():
             raise click.ClickException(f"{script}: there is no such script")
     if gpus or replicas:
-        from estimator_train.app.cli.run import devices  # imports TensorFlow
+        from estimator_train.app.running import devices  # imports TensorFlow
 
         devices.choose(gpus, replicas)
     sys.argv = [script, *arguments]

@@ -7,7 +7,8 @@ from collections import Counter
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train.app.cli.parameters import File
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.runs.values import File
 
 _EXAMPLES = """\b
 Examples:
@@ -28,7 +29,7 @@ _SHOWN_LINES = 5
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("path", type=File(), metavar="PATH")
+@click.argument("path", type=Value(File()), metavar="PATH")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with every name and line.")
 def scan(path, as_json):
     """Say which names of TensorFlow in a Python file or notebook, or in those of a folder, work.

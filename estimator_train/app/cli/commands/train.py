@@ -1,17 +1,23 @@
 """estimator_train [train]: trains a model on a dataset and evaluates it."""
 
-import types
+import os
+from collections.abc import Mapping
+from typing import Any
 
+import click
 import cloup
 from click.core import ParameterSource
 
-from estimator_train.app.cli.commands import dataset_run
-from estimator_train.app.cli.conflicts import check_conflicts, kept
-from estimator_train.app.cli.directories import model_dir_of
-from estimator_train.app.cli.settings import RULES, TABLE
-from estimator_train.app.cli.stored_settings import ask, flags_of
+from estimator_train.app.cli.invocation import RULES, TABLE, Invocation
 from estimator_train.app.cli.table import options
+from estimator_train.app.running import planning
+from estimator_train.app.running.directories import MODEL_DIR_VARIABLES, model_dir_of
+from estimator_train.app.running.opened_run import ask
+from estimator_train.app.running.startup import verbosity_of
 from estimator_train.app.runs import run_file
+from estimator_train.app.runs.fields import given_of, settings_in
+from estimator_train.app.runs.rules import check_rules, kept
+from estimator_train.app.runs.spec import STORED
 
 _EXAMPLES = """\b
 Examples:
@@ -24,35 +30,37 @@ Examples:
 class _RepeatingCommand(cloup.Command):
     """Takes from the run of --config or --resume the flags that are neither given nor excluded by those given."""
 
-    def parse_args(self, ctx, args):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, [*args])
         if ctx.resilient_parsing:  # for shell completion
             return rest
         path = _repeated(ctx.params)
         if path is None:
             return rest
-        given = {
-            name: value
-            for name, value in ctx.params.items()
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        }
-        ctx.default_map = kept(flags_of(path), given, RULES)
+        given = {name: ctx.params[name] for name in _typed(ctx)}
+        stored = run_file.read(path)
+        ctx.default_map = kept(given_of(stored["settings"] | stored["training"], *STORED), given, RULES)
         ask(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
         ctx.params.clear()
         return super().parse_args(ctx, args)
 
 
-def _repeated(params):
+def _typed(ctx: click.Context) -> list[str]:
+    """Returns the names of the flags on the command line, not those of an earlier run or with a default."""
+    return [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def _repeated(params: Mapping[str, Any]) -> Any:
     """Returns the run.json to repeat, or None."""
     if params["config"] is not None or not params["resume"]:
         return params["config"]
-    path = run_file.path_in(model_dir_of(types.SimpleNamespace(**params)))
+    path = run_file.path_in(model_dir_of(params["model_dir"], params))
     if path.exists():
         return path
     return None
 
 
-def _theirs(flags, given):
+def _theirs(flags: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the flags of a run name, without what the flags `given` on the command line replace."""
     theirs = {name: value for name, value in flags.items() if name not in given}
     if "data_dir" in given:
@@ -64,18 +72,40 @@ def _theirs(flags, given):
 
 @cloup.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
 @options(*TABLE)
-def train(**flags):
+@click.pass_context
+def train(ctx: click.Context, **flags: Any) -> int:
     """Train a model on a dataset and evaluate it.
 
     A directory that already holds a run is refused without --resume. Ctrl-C saves a checkpoint and ends training.
     """
-    flags = types.SimpleNamespace(**flags)
-    check_conflicts(flags, RULES)
-    run = dataset_run.resolve(flags)
-    dataset_run.check(run)
-    if flags.dry_run or not flags.quiet:
-        dataset_run.show(run)
-    if flags.dry_run:
-        dataset_run.check_devices(run)
+    check_rules(flags, RULES)
+    run = planning.resolve(_request(ctx, flags))
+    planning.check(run)
+    if flags["dry_run"] or not flags["quiet"]:
+        planning.show(run)
+    if flags["dry_run"]:
+        planning.check_devices(run)
         return 0
-    return dataset_run.start(run)
+    return planning.start(run)
+
+
+def _request(ctx: click.Context, flags: Mapping[str, Any]) -> planning.Request:
+    call = Invocation(**{name: flags[name] for name in settings_in(Invocation)})
+    return planning.Request(
+        {name: flags[name] for name in settings_in(*STORED)},
+        _typed(ctx),
+        call.model_dir,
+        repeats=call.config,
+        resumes=call.resume,
+        finds_rate=call.find_learning_rate,
+        only_plans=call.dry_run,
+        verbosity=verbosity_of(call),
+        sources=_of_environment(ctx),
+    )
+
+
+def _of_environment(ctx: click.Context) -> dict[str, str]:
+    """Returns {fact of the plan: environment variable} for a --model-dir that a training service names."""
+    if ctx.get_parameter_source("model_dir") is not ParameterSource.ENVIRONMENT:
+        return {}
+    return {"folder": next(name for name in MODEL_DIR_VARIABLES if os.environ.get(name))}

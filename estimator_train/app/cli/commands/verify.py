@@ -11,9 +11,10 @@ import tabulate
 
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.logs import logging_only
-from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.parameters import Directory, File, Number
-from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.parameters import Value
+from estimator_train.app.errors import one_line_errors
+from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.runs.values import Directory, File, Number
 
 _EXAMPLES = """\b
 Examples:
@@ -28,17 +29,19 @@ _LONGEST_NAME = 80
 
 @click.command(epilog=_EXAMPLES)
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is the name of a module, as in python -m.")
-@click.argument("script", type=File(), metavar="SCRIPT")
+@click.argument("script", type=Value(File()), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]...")
-@click.option("--python215", type=File("PYTHON"), required=True, help="A Python with TensorFlow 2.15 or 1.15.")
+@click.option("--python215", type=Value(File("PYTHON")), required=True, help="A Python with TensorFlow 2.15 or 1.15.")
 @click.option("--tf1", is_flag=True, help="Run the script with --tf1 on today's TensorFlow.")
 @click.option(
     "--same-initial-values", is_flag=True, help="Start both from the old initial values; compare those of each apart."
 )
-@click.option("--file", "files", type=File("PATH"), multiple=True, help="Give each run a copy of this file or folder.")
-@click.option("--time-limit", type=Number("SECONDS", positive=True), help="Stop a run that takes longer.")
-@click.option("--tolerance", type=Number("SHARE"), default=1e-5, show_default=True, help="Difference to allow.")
-@click.option("--out", type=Directory(), help="Keep the files of both runs in this new folder.")
+@click.option(
+    "--file", "files", type=Value(File("PATH")), multiple=True, help="Give each run a copy of this file or folder."
+)
+@click.option("--time-limit", type=Value(Number("SECONDS", positive=True)), help="Stop a run that takes longer.")
+@click.option("--tolerance", type=Value(Number("SHARE")), default=1e-5, show_default=True, help="Difference to allow.")
+@click.option("--out", type=Value(Directory()), help="Keep the files of both runs in this new folder.")
 def verify(script, arguments, is_module, python215, tf1, out, **settings):
     """Compare what SCRIPT does on today's TensorFlow with what it did on an old one.
 

@@ -19,8 +19,8 @@ import tensorflow as tf
 from estimator_train import model_to_estimator
 from estimator_train.app import datasets
 from estimator_train.app.cli.commands.evaluate import _rank
-from estimator_train.app.cli.run import evaluation
 from estimator_train.app.metrics import regression, tasks
+from estimator_train.app.running import evaluation
 from estimator_train.app.runs import evaluations, predictions_file, run_file
 
 

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from estimator_train import input_fns, model_to_estimator
 from estimator_train._engine.exports.directories import exports_in
 from estimator_train.app.cli.commands import predict
-from estimator_train.app.cli.run import build, prediction
+from estimator_train.app.running import build, prediction
 from estimator_train.app.runs import run_file, thresholds
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"

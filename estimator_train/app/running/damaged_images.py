@@ -1,0 +1,41 @@
+"""Names all image files of a run that cannot be decoded, once one of them has ended a command.
+
+Nothing is checked before training, which would decode all images once more. To look through them after the first
+damaged one takes as long as the input of an epoch, and spares the user a training for each of the others.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+from estimator_train._engine.host.files import printable
+from estimator_train.app.errors import SettingError
+from estimator_train.app.running.errors import is_about_image
+from estimator_train.app.running.messages import warn
+from estimator_train.input_fns.images.faults import faults_among
+
+
+class DamagedImagesError(ValueError):
+    """Image files cannot be decoded; `lines` has one for each."""
+
+    def __init__(self, lines):
+        super().__init__("; ".join(lines))
+        self.lines = lines
+
+
+@contextlib.contextmanager
+def naming_all_damaged_images(settings, data, sides=("train", "validation", "eval")):
+    """If an image file cannot be decoded in the block, looks through those of all `sides`, and names each such file."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        by_side = (data and data.image_paths()) or {}
+        paths = list(dict.fromkeys(path for side in sides for path in by_side.get(side, ())))
+        if not (paths and is_about_image(error)):
+            raise
+        warn(f"an image cannot be decoded; looking through all {len(paths)}")
+        faults = faults_among(paths, settings.image_size, fast=settings.fast, **settings.decoding)
+        if not faults:  # such as a file that was being copied
+            raise
+        lines = [f"{printable(path)} {fault}" for path, fault in faults.items()]
+        raise SettingError("{0}", "\n".join(lines)) from DamagedImagesError(lines)

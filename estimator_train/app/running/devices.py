@@ -1,0 +1,15 @@
+"""Chooses the devices that this process sees."""
+
+from estimator_train._engine.distribution import absent_gpus, strategies
+from estimator_train.app.errors import SettingError, one_line_errors
+
+
+def choose(gpus, replicas=None):
+    """Shows this process only the first `gpus` GPUs, or lets `replicas` CPU replicas stand in for missing GPUs."""
+    if gpus and replicas:
+        raise SettingError("{gpus} and {replicas} exclude each other; give one")
+    with one_line_errors():
+        if gpus:
+            strategies.show_gpus(gpus)
+        else:
+            absent_gpus.replace_by_cpus(replicas)

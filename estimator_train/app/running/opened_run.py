@@ -1,0 +1,108 @@
+"""A run on disk as it is opened to be evaluated: what it names is trusted, and its data are there and its own."""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from estimator_train._engine.host.files import printable, quoted
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app import datasets
+from estimator_train.app.datasets.images import ImageFiles
+from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.running.directories import check_model_dir
+from estimator_train.app.runs import StoredRun, run_file, trust
+from estimator_train.app.runs.spec import Settings
+
+
+def ask(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
+    """Asks, if there is a terminal, whether to use what `settings` name and the user has not used before.
+
+    `path` is the run.json that has the settings, and `trusts` whether the user has said to trust it.
+    """
+    with one_line_errors():
+        unknown = trust.unknown(settings)
+    if not unknown:
+        return
+    names = ", ".join(map(printable, unknown))
+    if not trusts and sys.stdin.isatty() and sys.stderr.isatty():
+        question = f"{printable(str(path))} names {names}, which you have not used here before. Run or write to them?"
+        trusts = click.confirm(question, err=True)
+    if not trusts:
+        raise SettingError(
+            "{0} names {1}, which you have not used here before; read the code, then add {trust_run}", path, names
+        )
+    trust.remember(settings)
+
+
+def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Settings]:
+    """Returns the run in `model_dir`, which must exist, and its settings.
+
+    `trusts` is whether the user has said to trust it, or None if nothing that run.json names is run or written to.
+    """
+    check_model_dir(model_dir)
+    if not as_path(model_dir).is_dir():
+        raise SettingError("{0}: there is no such folder; give the folder of a run", model_dir)
+    path = run_file.path_in(model_dir)
+    if not path.exists():
+        raise SettingError(
+            "{0} holds no run: it has no run.json; evaluate what a program has trained in that program", model_dir
+        )
+    run = StoredRun(model_dir)
+    settings = run.spec.settings
+    if trusts is not None:  # `data_of_run` asks about the data
+        ask(path, dataclasses.asdict(settings) | {"dataset": None}, trusts)
+    return run, settings
+
+
+def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
+    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn."""
+    ask(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
+    with saying_data_may_have_moved():
+        data = settings.open_data()
+    if data and data.class_names != settings.class_names:
+        raise SettingError(
+            "the run in {0} knows the classes {1}, but {2} has {3}; evaluate on the same classes",
+            run.model_dir,
+            quoted(settings.class_names),
+            settings.data_dir or settings.dataset,
+            quoted(data.class_names),
+        )
+    return data
+
+
+@contextlib.contextmanager
+def saying_data_may_have_moved() -> Iterator[None]:
+    """Adds to the error that the data of an earlier run is not there how to say where it is now."""
+    try:
+        yield
+    except SettingError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise SettingError(
+            "{0}; if the run's data has moved, say where with {data_dir}, of evaluate or of train {resume}", error
+        ) from error.__cause__
+
+
+def other_data(settings: Settings, dataset: str | None, data_dir: str | None) -> tuple[Settings, Any]:
+    """Returns the settings and the dataset to evaluate a run with on other data of the same classes."""
+    if not settings.dataset:
+        raise SettingError("{dataset} and {data_dir} need a run on a dataset, and this one has an input_fn")
+    if dataset is None:
+        dataset = settings.dataset
+        if dataset.startswith(("tfds:", "hf:")):
+            dataset = "images"  # they would download their own images into the folder
+    about: Any = {"task": settings.task, "image_size": settings.image_size}
+    with one_line_errors():
+        data = datasets.open_evaluation(dataset, data_dir, settings.class_names, **about)
+    changes = {"dataset": dataset, "data_dir": data_dir} | dict.fromkeys(("split", "validation", "limit"))
+    if not isinstance(data.eval, ImageFiles):
+        if settings.resize not in (None, "squash") or settings.ignore_orientation:
+            raise SettingError(
+                "the run's {resize} or {ignore_orientation} is for image files, and {0} has none", data.name
+            )
+        changes |= {"resize": None, "fast": False}
+    return dataclasses.replace(settings, **changes), data
