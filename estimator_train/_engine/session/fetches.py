@@ -26,7 +26,7 @@ class MadeOfFetches(Generic[_Made]):
     """What `make` returns for the list of leaves of fetches; it is made once for those that each step asks for.
 
     >>> count = MadeOfFetches(len)
-    >>> count({"loss": loss, "ops": [train_op, loss]})
+    >>> count({"loss": "loss:0", "ops": ["train", "loss:0"]})
     3
     """
 
