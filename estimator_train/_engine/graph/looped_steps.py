@@ -14,7 +14,7 @@ from estimator_train._engine.graph.step_loop import StepLoop
 from estimator_train._engine.hooks import is_overridden
 from estimator_train._engine.libraries import MissingNameError
 from estimator_train._engine.session import private_tensorflow, step_outputs
-from estimator_train._engine.session.fetches import map_fetches
+from estimator_train._engine.session.fetches import MadeOfFetches, map_fetches
 from estimator_train._engine.types import Hooks, SessionRunHook
 
 v1 = tf.compat.v1
@@ -73,6 +73,7 @@ class LoopedSteps:
         self._ops = step_ops([*step, loss] if loss is not None else step)
         self._draws = {op for op in self._ops if op.type in DRAWS}
         self._refusal = self._reason_for_single_steps(hooks)
+        self._elements_of = MadeOfFetches(self._all_elements)
         self._count: int | None = None
         self._fastest = math.inf  # seconds of a step
         self._singles = 0  # steps that have run alone
@@ -106,8 +107,7 @@ class LoopedSteps:
         options: tf.compat.v1.RunOptions | None,
         run_metadata: tf.compat.v1.RunMetadata | None,
     ) -> Any:
-        elements: list[Any] = []
-        map_fetches(lambda fetch: elements.extend(self._elements(fetch)), fetches)
+        elements = self._elements_of(fetches)
         if not all(element in elements for element in self._step):
             self._check_draws(elements)
             return run(fetches, feed_dict, options, run_metadata)
@@ -155,7 +155,7 @@ class LoopedSteps:
             return False
         return self._fastest < _LONG_STEP
 
-    def _can_loop(self, elements: list[Any], feed_dict: dict[Any, Any] | None) -> bool:
+    def _can_loop(self, elements: dict[Any, None], feed_dict: dict[Any, Any] | None) -> bool:
         whys = ["a hook feeds a value"] if feed_dict else []
         for element in elements:
             if element not in self._whys:
@@ -178,7 +178,7 @@ class LoopedSteps:
             return "a hook reads another batch"
         return None if ops <= self._ops else loopable.refusal(ops | self._ops)
 
-    def _check_draws(self, elements: list[Any]) -> None:
+    def _check_draws(self, elements: dict[Any, None]) -> None:
         """Refuses to loop if random ops of the step run outside of it, with their own kernels."""
         if not self._draws or self._draws.isdisjoint(step_ops(elements)):
             return
@@ -188,6 +188,9 @@ class LoopedSteps:
             log.warning(
                 "A hook runs random ops of a step outside of it; set steps_per_loop=1 to continue their numbers."
             )
+
+    def _all_elements(self, leaves: list[Any]) -> dict[Any, None]:
+        return dict.fromkeys(element for leaf in leaves for element in self._elements(leaf))
 
     def _elements(self, fetch: Any) -> list[Any]:
         if isinstance(fetch, str | tf.Variable) or not tf.is_tensor(fetch):

@@ -104,3 +104,17 @@ def is_stateful(kind: str) -> bool:
 
     definition = op_def_registry.get(kind)
     return definition is not None and definition.is_stateful
+
+
+@private_names_of("tensorflow")
+def located(error: tf.errors.OpError, session: tf.compat.v1.Session) -> tf.errors.OpError:
+    """Returns the error that `session.run` would raise for one of a callable: it has the op, and where it was made."""
+
+    def fail() -> None:
+        raise error
+
+    try:
+        session._do_call(fail)
+    except tf.errors.OpError as located_error:
+        return located_error
+    return error

@@ -3,14 +3,17 @@
 import dataclasses
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
+from estimator_train._engine.graph import private_tensorflow
 from estimator_train._engine.graph.looped_steps import LoopedSteps
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.run_config import RunConfig
+from estimator_train._engine.session.fetches import MadeOfFetches, map_fetches
 from estimator_train._engine.types import Scaffold, Session
 
 v1 = tf.compat.v1
@@ -40,6 +43,7 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
             self.scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes old ones
         if not master:
             session.__class__ = _LocalSession  # SessionManager creates a tf.compat.v1.Session
+            session.look_up_once()
             if self.steps is not None:
                 self.steps.start(has_run_steps=self.scaffold.init_fn is not None)
                 session.steps = self.steps
@@ -63,6 +67,11 @@ class _LocalSession(tf.compat.v1.Session):
 
     steps: LoopedSteps | None = None
     _closed_event: threading.Event | None = None
+    _calls: MadeOfFetches[Callable[..., list[Any]]] | None = None  # until it is closed
+
+    def look_up_once(self) -> None:
+        """Lets `run` look up the ops of fetches once, as TensorFlow does again in each step."""
+        self._calls = MadeOfFetches(self._call)
 
     def run(
         self,
@@ -72,8 +81,31 @@ class _LocalSession(tf.compat.v1.Session):
         run_metadata: tf.compat.v1.RunMetadata | None = None,
     ) -> Any:
         if self.steps is None:
+            return self._run_once(fetches, feed_dict, options, run_metadata)
+        return self.steps.run(self._run_once, fetches, feed_dict, options, run_metadata)
+
+    def _run_once(
+        self,
+        fetches: Any,
+        feed_dict: dict[Any, Any] | None = None,
+        options: tf.compat.v1.RunOptions | None = None,
+        run_metadata: tf.compat.v1.RunMetadata | None = None,
+    ) -> Any:
+        if feed_dict or self._calls is None:
             return super().run(fetches, feed_dict, options, run_metadata)
-        return self.steps.run(super().run, fetches, feed_dict, options, run_metadata)
+        call = self._calls(fetches)
+        try:
+            values = iter(call(options=options, run_metadata=run_metadata))
+        except tf.errors.OutOfRangeError:  # the end of the data
+            raise
+        except tf.errors.OpError as error:
+            raise private_tensorflow.located(error, self) from error
+        return map_fetches(lambda _: next(values), fetches)
+
+    def _call(self, leaves: list[Any]) -> Callable[..., list[Any]]:
+        if not leaves:  # TensorFlow's session would not run
+            return lambda **_: []
+        return self.make_callable(leaves, accept_options=True)
 
     def close(self) -> None:
         self._close()
@@ -91,6 +123,7 @@ class _LocalSession(tf.compat.v1.Session):
         """Begins to close the session, once; returns the event that is set when it is closed."""
         if self._closed_event is None:
             self._closed_event = threading.Event()
+            self._calls = None  # they refer to the session
             dataset_iterators.in_background(functools.partial(self._close_now, self._closed_event))
         return self._closed_event
 

@@ -49,10 +49,11 @@ class ModelSource:
         self._builds_slots = adapter.must_build_slots(given)
         # An object-based checkpoint lacks only this state: the table of an adapted vocabulary is a constant.
         self._vocabularies = [_vocabulary(layer) for layer in adapter.lookups(given)]
+        self._template: Model | None = None
         if build is None:
             # Copies are made from a copy made now, so that later changes of the user's model have no effect.
-            template = self._with_state(lambda: adapter.clone(given, clone_layer))
-            self._build = functools.partial(mixed_precision.clone_with_precision, adapter, template)
+            self._template = self._with_state(lambda: adapter.clone(given, clone_layer))
+            self._build = functools.partial(mixed_precision.clone_with_precision, adapter, self._template)
         else:
             self._build = functools.partial(mixed_precision.build_with_precision, adapter, build)
 
@@ -70,7 +71,8 @@ class ModelSource:
 
     def take_weights(self, path: str) -> None:
         """Replaces the weights that the checkpoint at prefix `path` has; see `object_based.take_weights`."""
-        parts = self.adapter.saved_parts(self.copy(tf.distribute.get_strategy()))
+        model = self.copy(tf.distribute.get_strategy()) if self._template is None else self._template
+        parts = self.adapter.saved_parts(model)
         differences = object_based.take_weights(parts, path)
         self._state = object_based.StateInMemory(parts)
         tf.get_logger().info("Warm-starting from %s", path)

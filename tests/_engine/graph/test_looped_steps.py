@@ -2,16 +2,22 @@
 
 import logging
 import re
+import shutil
+import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+import warm_python
 from slow_cases import slow
 
 import estimator_train as et
 from estimator_train._engine.graph import looped_steps
 from estimator_train.canned import v1 as canned_v1
+from estimator_train.compat.drop_in import tpu
 
 v1 = tf.compat.v1
 feature_column = tf.feature_column
@@ -22,16 +28,20 @@ STEPS = 43
 def calls(monkeypatch):
     """The number of steps in each call, also of steps that take long on a busy machine."""
     counts = []
+    count_into(counts, monkeypatch.setattr)
+    return counts
+
+
+def count_into(counts, set_attribute):
     took = looped_steps.LoopedSteps._took
 
     def noting(self, steps, seconds):
         counts.append(steps)
         took(self, steps, 0.001 * steps)
 
-    monkeypatch.setattr(looped_steps.LoopedSteps, "_took", noting)
-    monkeypatch.setattr(looped_steps, "_LOOP_SECONDS", 0)
-    monkeypatch.setattr(looped_steps, "_FEW_STEPS", 0)
-    return counts
+    set_attribute(looped_steps.LoopedSteps, "_took", noting)
+    set_attribute(looped_steps, "_LOOP_SECONDS", 0)
+    set_attribute(looped_steps, "_FEW_STEPS", 0)
 
 
 def input_fn(examples=None, seed=3):
@@ -242,6 +252,15 @@ def baseline(**common):
     return et.BaselineClassifier(**common)
 
 
+def tpu_estimator(config):
+    def model_fn(features, labels, mode, params):
+        spec = plain(features, labels, mode)
+        eval_metrics = lambda loss: {"loss again": v1.metrics.mean(loss)}, [spec.loss]  # noqa: E731
+        return tpu.TPUEstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, eval_metrics=eval_metrics)
+
+    return tpu.TPUEstimator(model_fn, config=config, use_tpu=False, train_batch_size=8)
+
+
 def estimator_of(make, directory, **settings):
     tf_keras.utils.set_random_seed(1)
     given: dict = {
@@ -250,6 +269,9 @@ def estimator_of(make, directory, **settings):
         "save_summary_steps": 9,
         "save_checkpoints_steps": 20,
     }
+    if make is tpu_estimator:
+        tpu_config = tpu.TPUConfig(iterations_per_loop=1000)
+        return make(tpu.RunConfig(tpu_config, model_dir=directory, **given | settings))
     config = et.RunConfig(directory, **given | settings)
     if make in (dnn, linear, wide_and_deep, dnn_v1, wide_and_deep_v1, baseline):
         return make(config=config)
@@ -266,6 +288,7 @@ def events(directory):
             values = [value for value in drawn if "sec" not in value.tag]
             if values and not any(value.tag == "checkpoint_path" for value in values):
                 found.append((event.step, [value.SerializeToString(deterministic=True) for value in values]))
+            found += [(event.step, value.tag) for value in drawn if "sec" in value.tag]
             found += [(event.step, event.session_log.status)] * event.HasField("session_log")
     return found
 
@@ -275,7 +298,7 @@ def variables(estimator):
 
 
 def lines(log_lines):
-    left_out = ("global_step/sec", "Inference Time", "Using config", "The graph", "From ")
+    left_out = ("global_step/sec", "examples/sec", "Inference Time", "Using config", "The graph", "From ")
     kept = [line for line in log_lines if not line.startswith(left_out)]
     return [re.sub(r" \([\d.]+ sec\)|at \S+|/\S+", "", line) for line in kept]
 
@@ -284,13 +307,21 @@ def observed(make, directory, log_lines, hooks=lambda: (), **settings):
     """Trains twice, the second time on from a checkpoint, to the end of its data, and evaluates."""
     log_lines.clear()
     estimator = estimator_of(make, directory, **settings)
-    estimator.train(input_fn, hooks(), max_steps=STEPS // 2)
-    estimator.train(lambda: input_fn(8 * (STEPS - STEPS // 2)), hooks())
-    metrics = estimator.evaluate(lambda: input_fn(8 * 17))
+    estimator.train(given_params(input_fn), hooks(), max_steps=STEPS // 2)
+    estimator.train(given_params(input_fn, 8 * (STEPS - STEPS // 2)), hooks())
+    metrics = estimator.evaluate(given_params(input_fn, 8 * 17))
     metrics |= estimator.evaluate(input_fn, steps=25, name="some")
-    return {"variables": variables(estimator), "metrics": metrics, "events": events(directory)} | {
-        "lines": lines(log_lines)
-    }
+    return left_by(estimator, metrics, log_lines)
+
+
+def given_params(input_fn, *arguments):
+    """Returns an input_fn that takes `params`, as a TPUEstimator demands."""
+    return lambda params: input_fn(*arguments)
+
+
+def left_by(estimator, metrics, log_lines):
+    left = {"variables": variables(estimator), "metrics": metrics, "events": events(Path(estimator.model_dir))}
+    return left | {"lines": lines(log_lines)}
 
 
 def assert_same(one, other):
@@ -304,7 +335,7 @@ def assert_same(one, other):
 
 
 LOOPED = [draws, *map(slow, (plain, keras_layers, tables, python, control_flow, old_cond, scaffold, two_optimizers))]
-LOOPED += map(slow, (accumulated, dnn, linear, wide_and_deep, dnn_v1, wide_and_deep_v1, baseline))
+LOOPED += map(slow, (accumulated, dnn, linear, wide_and_deep, dnn_v1, wide_and_deep_v1, baseline, tpu_estimator))
 SINGLE = [
     (references, "uses a reference variable"),
     slow(unordered, "ReadVariableOp and AssignAddVariableOp use count"),
@@ -319,6 +350,21 @@ def test_many_steps_in_a_call_give_what_single_steps_give(make, log_lines, calls
     assert not calls
     assert_same(single, observed(make, tmp_path / "looped", log_lines))
     assert max(calls) > 4 and calls.count(1) < STEPS // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [plain, dnn_v1])
+def test_train_and_evaluate_makes_many_steps_in_a_call(make, log_lines, calls, tmp_path):
+    sides = []
+    for at_once in (1, "auto"):
+        log_lines.clear()
+        estimator = estimator_of(make, tmp_path / str(at_once), steps_per_loop=at_once)
+        eval_spec = et.EvalSpec(lambda: input_fn(8 * 17), steps=None, throttle_secs=0)
+        metrics, _ = et.train_and_evaluate(estimator, et.TrainSpec(input_fn, max_steps=STEPS), eval_spec)
+        assert bool(calls) == (at_once == "auto")
+        sides.append(left_by(estimator, metrics, log_lines))
+    assert_same(*sides)
+    assert sum(calls) == STEPS + 3 * 17 and max(calls) > 4
 
 
 @pytest.mark.parametrize(("make", "reason"), SINGLE)
@@ -371,3 +417,50 @@ def test_a_nan_ends_a_call_of_many_steps_and_nothing_is_saved_after_it(calls, tm
     with pytest.raises(et.NanLossDuringTrainingError):
         estimator.train(with_nan, max_steps=19)
     assert sum(calls) == 13 and max(calls) > 5 and estimator.latest_checkpoint().endswith("-0")
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = {path!r}
+import estimator_train
+import test_looped_steps as looped
+import tensorflow as tf
+
+steps = []
+looped.count_into(steps, setattr)
+
+def killing(index):
+    if index == 33:
+        print(index - sum(steps), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return index
+
+def input_fn():
+    def read(index, batch):
+        with tf.control_dependencies([tf.numpy_function(killing, [index], tf.int64)]):
+            return tf.nest.map_structure(tf.identity, batch)
+
+    return looped.input_fn().enumerate().map(read)
+
+looped.estimator_of(looped.draws, {directory!r}).train(input_fn, max_steps=looped.STEPS)
+"""
+
+
+@pytest.mark.slow
+def test_a_training_killed_within_a_call_resumes_as_from_single_steps(log_lines, calls, tmp_path):
+    script, printed = tmp_path / "killed.py", tmp_path / "printed"
+    path = [str(Path(__file__).parent), *sys.path]
+    script.write_text(KILLED.format(path=path, directory=str(tmp_path / "auto")))
+    killed = warm_python.Popen([script], tmp_path, stdout=printed, stderr=tmp_path / "errors")
+    assert killed.wait(100) == -signal.SIGKILL, (tmp_path / "errors").read_text()
+    assert int(printed.read_text()) > 2  # steps of the call were done
+    shutil.copytree(tmp_path / "auto", tmp_path / "1")
+    sides = []
+    for at_once in (1, "auto"):
+        log_lines.clear()
+        estimator = estimator_of(draws, tmp_path / str(at_once), steps_per_loop=at_once)
+        assert estimator.get_variable_value("global_step") == 20
+        estimator.train(input_fn, max_steps=STEPS)
+        assert sum(calls) == (0 if at_once == 1 else STEPS - 20)
+        sides.append(left_by(estimator, {}, log_lines))
+    assert_same(*sides)

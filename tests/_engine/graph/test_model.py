@@ -1,6 +1,7 @@
 """Estimator(model_fn): v1 graphs and sessions behind the common loop."""
 
 import concurrent.futures
+import contextlib
 import gc
 import json
 import os
@@ -188,6 +189,22 @@ def test_predict_drops_the_labels(make_estimator):
     assert list(make_estimator(model_fn).predict(numbers(3))) == [0, 1, 2]
     without = make_estimator(lambda features, mode: mean_spec(mode, tf.constant(0.0), predictions=features["x"]))
     assert list(without.predict(numbers(3))) == [0, 1, 2]
+
+
+def test_predict_reads_a_batch_ahead_while_its_caller_works(trained):
+    read = threading.Semaphore(0)
+
+    def counted(x):
+        read.release()
+        return x
+
+    def input_fn():
+        x = tf.data.Dataset.range(40).map(lambda x: tf.numpy_function(counted, [tf.cast(x, tf.float32)], tf.float32))
+        return x.map(lambda x: {"x": tf.ensure_shape(x, [])}).batch(4)
+
+    with contextlib.closing(trained.predict(input_fn)) as predictions:
+        assert [next(predictions)["y"] for _ in range(2)] == [0, 1.5]
+        assert all(read.acquire(timeout=20) for _ in range(8))
 
 
 def test_a_suspended_predict_generator_leaves_the_callers_mode_alone(trained):

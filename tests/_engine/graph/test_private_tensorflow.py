@@ -131,3 +131,14 @@ def test_ops_with_a_state_are_recognised():
     """Functions that draw random numbers would run in loops, where they draw others."""
     kinds = ("RandomUniform", "ReadVariableOp", "MatMul", "no_op_of_tensorflow")
     assert [private_tensorflow.is_stateful(kind) for kind in kinds] == [True, True, False, False]
+
+
+def test_an_error_of_a_callable_gets_the_op_and_where_it_was_made(graph):
+    """Whoever reads the error of a step could not tell which line of the model_fn it is about."""
+    fails = tf.gather([1, 2], v1.placeholder_with_default(-1, []), name="fails")
+    with v1.Session() as session:
+        call = session.make_callable(fails)
+        plain = pytest.raises(tf.errors.InvalidArgumentError, call).value
+        located = private_tensorflow.located(plain, session)
+    assert plain.op is None and __file__ not in plain.message
+    assert located.op is fails.op and __file__ in located.message

@@ -1,5 +1,7 @@
-"""Sessions on a model_fn's graph are closed without waiting, and deleted only when they are closed."""
+"""Sessions on a model_fn's graph run like those of TensorFlow, close without waiting, and are deleted once closed."""
 
+import collections
+import functools
 import gc
 import threading
 
@@ -77,3 +79,36 @@ def test_garbage_collection_deletes_a_session_once_it_is_closed(closed, closing,
     closing.set()
     wait_for_threads()
     assert closing.order == ["closed", "deleted"]
+
+
+def test_a_session_gives_and_raises_what_that_of_tensorflow_does(graph, tmp_path):
+    variable = v1.get_variable("variable", initializer=3.0)
+    number = v1.placeholder_with_default(-1, [], "number")
+    fails = tf.gather([1, 2], number, name="fails")
+    sparse = tf.sparse.from_dense([[0, 5]])
+    fetches = collections.defaultdict(list, {"a": [variable, variable.initializer, "number:0"], "b": (sparse, number)})
+    session = open_session(tmp_path)
+    sides = [functools.partial(run, session) for run in (v1.Session.run, type(session).run, type(session).run)]
+    for given in (fetches, [], {"caller": number}, variable):
+        theirs, *ours = [run(given) for run in sides]
+        assert [str(values) for values in ours] == [str(theirs)] * 2 and type(ours[0]) is type(theirs)
+    metadata = v1.RunMetadata()
+    session.run(number, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=metadata)
+    assert metadata.step_stats.dev_stats and session.run(number, {number: 7}) == 7
+    for wrong in (None, [object()], "missing:0"):
+        errors = [pytest.raises((TypeError, ValueError, KeyError), run, wrong).value for run in sides[:2]]
+        assert type(errors[0]) is type(errors[1])
+    theirs, ours = [pytest.raises(tf.errors.InvalidArgumentError, run, fails).value for run in sides[:2]]
+    assert ours.op is theirs.op is fails.op and ours.message == theirs.message and __file__ in ours.message
+    session.close()
+    wait_for_threads()
+    with pytest.raises(RuntimeError, match="closed Session"):
+        session.run(number)
+
+
+def test_the_fetches_of_each_step_are_looked_up_once(graph, monkeypatch, tmp_path):
+    made = []
+    make = v1.Session.make_callable
+    monkeypatch.setattr(v1.Session, "make_callable", lambda *given, **more: made.append(given) or make(*given, **more))
+    number, session = tf.constant(1), open_session(tmp_path)
+    assert [session.run({"caller": [number]}) for _ in range(5)] == [{"caller": [1]}] * 5 and len(made) == 1

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train._engine.keras.source import ModelSource
 
 
 def build(keras, classes=3, rate=0.1, frozen=False):
@@ -69,6 +70,16 @@ def test_a_new_head_keeps_its_own_weights_and_is_named(keras, trained, warnings,
     tf.train.Checkpoint(base).read(trained.latest_checkpoint()).expect_partial()
     logits = base.layers[0](data[0][:1]).numpy() @ head[0] + head[1]
     np.testing.assert_allclose(*prediction.values(), tf.nn.softmax(logits)[0], rtol=1e-5)
+
+
+@fast_keras_3
+def test_a_warm_start_makes_no_copy_of_the_model_of_its_own(keras, trained, data, batches, monkeypatch):
+    copies, copy = [], ModelSource.copy
+    monkeypatch.setattr(ModelSource, "copy", lambda source, *given: copies.append(given) or copy(source, *given))
+    estimator = et.model_to_estimator(build(keras), warm_start_from=trained.model_dir)
+    assert not copies
+    begun, expected = estimator.evaluate(batches(data, 32)), trained.evaluate(batches(data, 32))
+    assert begun["loss"] == expected["loss"] and len(copies) == 1
 
 
 @fast_keras_3

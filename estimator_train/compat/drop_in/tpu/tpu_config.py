@@ -38,7 +38,11 @@ class _TPUConfig(NamedTuple):
 
 
 class TPUConfig(_TPUConfig):
-    """The settings of a TPU, for scripts that read them back; they have no effect on CPUs and GPUs."""
+    """The settings of a TPU, for scripts that read them back; they have no effect on CPUs and GPUs.
+
+    So `iterations_per_loop`, large in scripts for TPUs, hides no step from hooks, as in tf.estimator without a TPU.
+    Steps run in calls of many anyway, up to the next one that a hook looks at: `steps_per_loop` of the RunConfig.
+    """
 
     __slots__ = ()
 
