@@ -110,12 +110,12 @@ class PathOr(Directory):
 
 
 class Cache(PathOr):
-    """memory, features, or a local directory."""
+    """none, memory, features, or a local directory."""
 
     completed_as = "dir"
 
     def __init__(self):
-        super().__init__("memory|features|FOLDER", "memory", "features")
+        super().__init__("none|memory|features|FOLDER", "none", "memory", "features")
 
     def checked(self, text):
         if is_remote(text):

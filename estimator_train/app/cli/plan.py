@@ -6,6 +6,7 @@ import os
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
+from estimator_train.app.cli.image_cache import most_bytes
 from estimator_train.app.cli.messages import listed
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of, text_of
@@ -57,6 +58,7 @@ def _together(run, resumes):
         "optimizer": _optimizer(settings, training, default["optimizer"]),
         "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
+        "cache": _cache(run),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(settings, training, data),
     }
@@ -307,6 +309,21 @@ def _imbalance(data):
         return None
     times = f"{commonest} has {most / fewest:.1f} times the training images of {rarest}"
     return f"none, though {times}; --class-weights balanced evens them out"
+
+
+def _cache(run):
+    """Says what is kept of the images from epoch to epoch, and its size if it takes memory; None if nothing is."""
+    cache = run.training.cache
+    if cache is None or run.missing:
+        return cache
+    text = f"the decoded images, in {cache}"
+    if cache == "features":
+        text = "the outputs of the frozen layers, in memory"
+    if size := most_bytes(run.settings, run.training, run.data):
+        text += f", at most {size / 1e6:.1f} MB"
+    if run.chooses_cache:
+        text += "; --cache none keeps nothing"
+    return text
 
 
 def _checkpoints(training):

@@ -252,8 +252,9 @@ class Training:
     """Random changes to training images, separated by commas: {names}."""
     gpus: int | None = setting(MOST_USED, kinds.Count(), Excludes(("replicas",), mutual=True), plan="devices")
     """Train on the first N GPUs."""
-    cache: str | None = setting(DATA, kinds.Cache(), plan="")
-    """Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers."""
+    cache: str | None = setting(DATA, kinds.Cache())
+    """Keep decoded images, in memory or in a directory, or features: the outputs of the model's frozen layers.
+    [default: features, else memory, if they take at most a tenth of the free memory]"""
     max_steps: int | None = setting(TRAINING, kinds.STEPS, plan="steps")
     """Global step to stop at, instead of --epochs."""
     accumulate_steps: int = setting(TRAINING, kinds.Count(), default=1, plan="batch", is_of_config=True)

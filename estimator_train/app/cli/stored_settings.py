@@ -132,7 +132,10 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
 def flags_of(path: StrPath) -> dict[str, Any]:
     """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     run = read(path)
-    return given_of(run["settings"] | run["training"], *STORED)
+    flags = given_of(run["settings"] | run["training"], *STORED)
+    if run.get("chooses_cache"):  # the command chooses again
+        flags.pop("cache", None)
+    return flags
 
 
 def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_dir: Any) -> None:

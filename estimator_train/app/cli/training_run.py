@@ -27,6 +27,7 @@ class Run:
     sources: dict[str, str]  # what has set facts of the plan that no flag sets, such as a variable, by these facts
     missing: str | None = None  # in a dry run, what is missing of data that is not here; the plan does without it
     progress: Progress = Progress()  # how far it has come until now
+    chooses_cache: bool = False  # whether the command has chosen its cache, not a flag or the run that is repeated
 
     @property
     def is_quiet(self) -> bool:

@@ -12,11 +12,12 @@ from estimator_train._engine.host import launchers
 from estimator_train._engine.host.checkpoint_files import damage_of_files
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.gpu_devices import is_gpu_there
-from estimator_train._engine.host.paths import absolute, is_remote
+from estimator_train._engine.host.paths import absolute, as_path, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import changed_images, directories
 from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.image_cache import with_default_cache
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.plan import plan
 from estimator_train.app.cli.settings import Settings, Training, optimization_of
@@ -62,7 +63,10 @@ def resolve(flags: SimpleNamespace) -> Run:
             progress = Progress.of(model_dir, checkpoints.newest(model_dir))
     settings, data, missing = _settings(flags, model_dir, progress)
     training, finds_rate = _training(flags, settings, data), flags.find_learning_rate
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing, progress)
+    run = Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, sources, missing, progress)
+    if _leaves_cache_open(flags, model_dir):
+        return with_default_cache(run)
+    return run
 
 
 def _settings(flags, model_dir, progress):
@@ -91,11 +95,28 @@ def _rule(flags, earlier):
 
 def _training(flags, settings, data):
     training = Training(**given_of(vars(flags), Training))
+    if training.cache == "none":
+        training = dataclasses.replace(training, cache=None)
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     return training
+
+
+def _leaves_cache_open(flags, model_dir):
+    """Returns whether neither a flag nor the run that is repeated says what is kept of the images.
+
+    Runs of earlier versions kept nothing unless a flag said so, and go on without.
+    """
+    if flags.cache:
+        return False
+    path = flags.config
+    if flags.resume and path is None:
+        path = run_file.path_in(model_dir)
+    if path is None or not as_path(path).exists():
+        return True
+    return read(path).get("chooses_cache", False)
 
 
 def _with_validation(settings, data, earlier):
