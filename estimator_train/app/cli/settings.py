@@ -236,7 +236,7 @@ class Training:
     """How to train: length, devices, evaluations, rates; the "training" of run.json, which --resume may change."""
 
     epochs: int | None = setting(MOST_USED, kinds.Count(), Excludes(("max_steps",), mutual=True), plan="steps")
-    """Passes over the data.  [default: the dataset's own; for a folder some 300 steps, at least 5 epochs]"""
+    """Passes over the data.  [default: some 300 steps, at least 5 epochs, unless the dataset has its own]"""
     learning_rate: float | None = setting(MOST_USED, kinds.Number("RATE", positive=True), plan="rate")
     """Learning rate, or the peak rate of --schedule.  [default: the model's own]"""
     augment: str | None = setting(

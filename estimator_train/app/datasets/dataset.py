@@ -42,7 +42,7 @@ class Dataset:
     Attributes:
       train, eval: the `Part` to train on, and the one to evaluate on.
       validation: the `Part` that chooses a checkpoint, apart from the final evaluation; None if there is none.
-      default_epochs: None for a folder of any size: as many as make some `DEFAULT_STEPS`; see `epochs_for`.
+      default_epochs: None for as many as make some `DEFAULT_STEPS`; see `epochs_for`.
       default_batch_size: on each replica.
       image_size: height and width in pixels.
       validation_name: where the validation examples come from, such as val.
@@ -231,8 +231,8 @@ def default_settings(height: int | None, width: int | None) -> dict[str, Any]:
     """Returns the default settings for images of a size, or of several sizes if it is None, such as the model.
 
     >>> default_settings(28, 28)
-    {'default_model': 'small_cnn', 'default_epochs': 5, 'image_size': (28, 28)}
+    {'default_model': 'small_cnn', 'image_size': (28, 28)}
     """
     if height is None or width is None or max(height, width) >= 96:
-        return {**PHOTOGRAPHS, "default_epochs": 5}
-    return {"default_model": "small_cnn", "default_epochs": 5, "image_size": (height, width)}
+        return dict(PHOTOGRAPHS)
+    return {"default_model": "small_cnn", "image_size": (height, width)}
