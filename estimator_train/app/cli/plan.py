@@ -50,6 +50,7 @@ def _together(run, resumes):
         **_doubts(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
+        "columns": _columns(data),
         "pixels": _pixels(data),
         "model": _model(dataclasses.replace(settings, freeze=default["freeze"]), resumes),
         "steps": _steps(run) + _nothing_left(run),
@@ -170,6 +171,13 @@ def _files(settings, data):
     if data.other_files:
         where += f"; left out: {counted_endings(data.other_files)}"
     return where
+
+
+def _columns(data):
+    """Says which columns of a table are taken for others; None if all have the names that they need."""
+    if data is None or not data.columns:
+        return None
+    return ", ".join(f"{name!r} is taken for {meaning}" for name, meaning in data.columns.items())
 
 
 def _pixels(data):

@@ -57,10 +57,10 @@ class Settings:
         names=datasets.NAMES,
         plan="data",
     )
-    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its extracted zip; else
+    """{names}, tfds:NAME or hf:NAME.  [default: what --data-dir holds: images, oct2017, manifest or npz; else
     synthetic_oct, which is drawn]"""
     data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
-    """Directory of the dataset's files, or its single file; without --dataset, a directory of class directories."""
+    """Directory of the dataset's files, such as class directories, or its single file, such as a .csv."""
     model: str = setting(MOST_USED, kinds.Model(lambda: models.NAMES, "TEXT"), plan="model")
     """small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or
     FILE:FUNCTION that returns a compiled Keras model."""

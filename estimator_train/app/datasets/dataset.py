@@ -48,6 +48,7 @@ class Dataset:
       validation_name: where the validation examples come from, such as val.
       left_out: names of the parts of the data that are not used.
       other_files: {ending: number of files of formats that are not decoded}.
+      columns: {name of a column of a table: what it is taken for}, of those with other names.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Dataset:
     validation_name: str = ""
     left_out: tuple[str, ...] = ()
     other_files: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if again := [name for name, number in collections.Counter(self.class_names).items() if number > 1]:

@@ -53,7 +53,7 @@ def resolve(flags: SimpleNamespace) -> Run:
     sources = _defaults_of_environment(flags)
     if not flags.input_fn and not flags.dataset:
         if flags.data_dir:
-            sources["data"] = "the folders in --data-dir"
+            sources["data"] = "--data-dir"
         flags.dataset = directories.dataset_of(flags)
     directories.check_not_a_class(model_dir, "--model-dir", flags.dataset, flags.data_dir)
 
