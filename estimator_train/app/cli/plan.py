@@ -324,13 +324,13 @@ def _cache(run):
     cache = run.training.cache
     if cache is None or run.missing:
         return cache
-    text = f"the decoded images, in {cache}"
+    text = f"decoded images in {cache}"
     if cache == "features":
-        text = "the outputs of the frozen layers, in memory"
+        text = "outputs of the frozen layers in memory"
     if size := most_bytes(run.settings, run.training, run.data):
         text += f", at most {size / 1e6:.1f} MB"
     if run.chooses_cache:
-        text += "; --cache none keeps nothing"
+        text += "; --cache none keeps none"
     return text
 
 

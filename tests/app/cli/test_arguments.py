@@ -481,7 +481,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "devices": "the first 2 GPUs",
         "optimizer": "adam",
         "rate": "0.003, not scaled by the 2 replicas, constant",
-        "cache": "the outputs of the frozen layers, in memory, at most 0.2 MB; --cache none keeps nothing",
+        "cache": "outputs of the frozen layers in memory, at most 0.2 MB; --cache none keeps none",
         "checkpoints": "every 6 steps, every 9 steps and at the end",
         "evaluation": (
             "every 9 steps and at the end on the validation images; 2 without a lower loss end it; the checkpoint of "

@@ -10,8 +10,8 @@ import tf_keras as keras
 from estimator_train.app.cli import image_cache
 from estimator_train.app.models import classifier
 
-FEATURES = "the outputs of the frozen layers, in memory, at most 0.2 MB; --cache none keeps nothing"
-IMAGES = "the decoded images, in memory, at most 7.2 MB; --cache none keeps nothing"
+FEATURES = "outputs of the frozen layers in memory, at most 0.2 MB; --cache none keeps none"
+IMAGES = "decoded images in memory, at most 7.2 MB; --cache none keeps none"
 PHASES = "freeze=all epochs=2 lr=1e-2; freeze=bottom epochs=2 lr=1e-3"
 
 
@@ -113,7 +113,7 @@ def check_same(folder, other, **tolerance):
 @pytest.mark.parametrize("flags", [[], ["--replicas", "2"]], ids=["one device", "two replicas"])
 def test_features_by_default_train_to_the_weights_without_a_cache(train, tmp_path, flags):
     by_default = train("default", "--epochs", "4", *flags)
-    assert "\ncache        the outputs of the frozen layers" in by_default
+    assert "\ncache        outputs of the frozen layers" in by_default
     assert "the pass through the frozen layers took" in by_default
     train("features", "--epochs", "4", "--cache", "features", *flags)
     train("none", "--epochs", "4", "--cache", "none", *flags)
@@ -129,12 +129,12 @@ def test_a_resumed_run_keeps_features_or_none_as_before(train, tmp_path):
     for folder, flags in (("default", []), ("none", ["--cache", "none"])):
         train(folder, "--epochs", "1", *flags)
         resumed = train(folder, "--resume", "--epochs", "4")
-        assert ("\ncache        the outputs of the frozen layers" in resumed) == (folder == "default")
+        assert ("\ncache        outputs of the frozen layers" in resumed) == (folder == "default")
         check_same(tmp_path / "whole", tmp_path / folder, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_phases_keep_the_decoded_images_and_train_the_same(train, tmp_path):
-    assert "\ncache        the decoded images, in memory" in train("default", "--phases", PHASES)
+    assert "\ncache        decoded images in memory" in train("default", "--phases", PHASES)
     assert "\ncache " not in train("none", "--phases", PHASES, "--cache", "none")
     check_same(tmp_path / "default", tmp_path / "none", rtol=0, atol=0)
