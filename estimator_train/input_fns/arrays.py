@@ -44,7 +44,8 @@ def arrays(
       sample_weight: an array of shape (n,); requires `y`.
       batch_size: rows per batch on each replica.
       num_epochs: passes over the rows; None repeats forever.
-      shuffle: whether to shuffle all rows, in a new order each epoch.
+      shuffle: whether to shuffle all rows, in a new order each epoch; pass True to train. The default keeps the order,
+        which evaluation and prediction need.
       seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
       drop_remainder: whether to drop a short last batch; makes the batch size static.
 

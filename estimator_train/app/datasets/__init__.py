@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
+import os
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _GROUP = "estimator_train.datasets"
+_IN_FILES = {".csv": "manifest", ".npz": "npz"}  # by the ending of the file
 _FOLDERS = ("oct2017", "cats_vs_dogs", "synthetic_oct")  # of class folders, as images takes them
 
 
@@ -164,15 +166,20 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
 
 
 def named_by(data_dir: StrPath) -> str:
-    """Returns the name of the dataset in a directory of class directories: images, or oct2017 for its tree.
+    """Returns the name of the dataset in a directory of class directories or a file.
+
+    A directory has images, or oct2017 in its tree; a .csv file is a manifest, and an .npz file is npz.
 
         >>> for name in ("cat", "dog"):
         ...     os.makedirs(f"pets/{name}")
         >>> named_by("pets")
         'images'
 
-    Raises ValueError if it has no subdirectories; see `images.checked_directory`, too.
+    Raises ValueError if a directory has no subdirectories; see `images.checked_directory`, too.
     """
+    in_file = _IN_FILES.get(os.path.splitext(data_dir)[1].lower())
+    if in_file and not as_path(data_dir).is_dir():
+        return in_file
     directory = checked_directory(data_dir)
     if importlib.import_module(f"{__name__}.oct2017").is_in(directory):
         return "oct2017"

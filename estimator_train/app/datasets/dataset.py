@@ -42,12 +42,13 @@ class Dataset:
     Attributes:
       train, eval: the `Part` to train on, and the one to evaluate on.
       validation: the `Part` that chooses a checkpoint, apart from the final evaluation; None if there is none.
-      default_epochs: None for a folder of any size: as many as make some `DEFAULT_STEPS`; see `epochs_for`.
+      default_epochs: None for as many as make some `DEFAULT_STEPS`; see `epochs_for`.
       default_batch_size: on each replica.
       image_size: height and width in pixels.
       validation_name: where the validation examples come from, such as val.
       left_out: names of the parts of the data that are not used.
       other_files: {ending: number of files of formats that are not decoded}.
+      columns: {name of a column of a table: what it is taken for}, of those with other names.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Dataset:
     validation_name: str = ""
     left_out: tuple[str, ...] = ()
     other_files: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if again := [name for name, number in collections.Counter(self.class_names).items() if number > 1]:
@@ -231,8 +233,8 @@ def default_settings(height: int | None, width: int | None) -> dict[str, Any]:
     """Returns the default settings for images of a size, or of several sizes if it is None, such as the model.
 
     >>> default_settings(28, 28)
-    {'default_model': 'small_cnn', 'default_epochs': 5, 'image_size': (28, 28)}
+    {'default_model': 'small_cnn', 'image_size': (28, 28)}
     """
     if height is None or width is None or max(height, width) >= 96:
-        return {**PHOTOGRAPHS, "default_epochs": 5}
-    return {"default_model": "small_cnn", "default_epochs": 5, "image_size": (height, width)}
+        return dict(PHOTOGRAPHS)
+    return {"default_model": "small_cnn", "image_size": (height, width)}

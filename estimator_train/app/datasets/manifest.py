@@ -25,7 +25,7 @@ from estimator_train.app.models import TASKS
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
 _COLUMNS = ("path", "label", "split", "weight")  # the last two are optional
-# Other names of the columns, in lower case. Errors name them, but none is taken, because a table may have several.
+# Other names of the columns, in lower case. Errors name them; see `_taken` for those that are taken.
 _OTHER_NAMES = {
     "path": (
         *("path", "paths", "image", "images", "image_id", "image_name", "image_path", "img", "img_path", "id"),
@@ -114,7 +114,9 @@ class ManifestImages(ImageFiles):
 def open_dataset(data_dir: StrPath, *, task: str = "classification") -> Dataset:
     """Returns the dataset in a CSV file, given as `data_dir`.
 
-    Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
+    Its first line names the columns: `path`, relative to the file, and `label`. Under other names they are taken if no
+    second column can be meant: the only one of files that exist, and the only one with a usual name for labels, such as
+    diagnosis, or whose values repeat. Optional columns are `split` (train, or
     test, val, valid or validation: the first that occurs evaluates, the next one is for validation) and `weight` (the
     example's weight in the training loss); others are ignored. Without `split`, the paths of the images hold out a
     fifth, with all of their rows; see `held_out`. The `task` is the meaning of `label`:
@@ -130,7 +132,7 @@ def open_dataset(data_dir: StrPath, *, task: str = "classification") -> Dataset:
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
     file, codec = os.fspath(data_dir), CODECS[task]
-    rows = _read(file, codec)
+    rows, columns = _read(file, codec)
     by_part = _by_part(file, rows, codec)
     train = by_part["train"]
     names = _class_names(file, train, rows, codec)
@@ -142,7 +144,13 @@ def open_dataset(data_dir: StrPath, *, task: str = "classification") -> Dataset:
         parts["train"] = dataclasses.replace(parts["train"], weights=weights)
     left_out = {row.split for row in rows if row.split} - by_part.keys()
     return Dataset(
-        name="manifest", task=task, class_names=names, **PHOTOGRAPHS, **sides(parts), left_out=tuple(sorted(left_out))
+        name="manifest",
+        task=task,
+        class_names=names,
+        **PHOTOGRAPHS,
+        **sides(parts),
+        left_out=tuple(sorted(left_out)),
+        columns=columns,
     )
 
 
@@ -156,7 +164,7 @@ def open_evaluation(
     Raises as `open_dataset`, or ValueError, which names the classes or labels that differ from `class_names`.
     """
     file, codec = os.fspath(data_dir), CODECS[task]
-    rows = _read(file, codec)
+    rows, _ = _read(file, codec)
     splits = {row.split for row in rows}
     taken = next((side for side in HELD_OUT if side in splits), None)
     rows = [row for row in rows if row.split == taken]
@@ -186,7 +194,10 @@ def _part(rows, codec, class_names):
 
 
 def _read(file, codec):
-    """Returns the valid rows of a file, in the order of their paths, or raises ValueError for invalid ones."""
+    """Returns the valid rows of a file, in the order of their paths, and {name of a column: what it is taken for}.
+
+    Raises ValueError if some are invalid.
+    """
     path = as_path(file)
     if path.is_dir():
         raise ValueError(f"{file} is a folder; give the CSV file in it, or --dataset images for class folders")
@@ -196,23 +207,53 @@ def _read(file, codec):
     try:
         reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), skipinitialspace=True)
         columns = [name.strip() for name in next(reader, [])]
+        lines = [(reader.line_num, cells) for cells in reader if cells]  # without blank ones
+        taken = _taken(columns, [cells for _, cells in lines if len(cells) == len(columns)], file, is_there)
+        columns = [taken.get(name, name) for name in columns]
         _check_columns(file, columns)
-        for cells in reader:
-            if not cells:  # a blank line
-                continue
+        for number, cells in lines:
             try:
-                rows.append(_row(cells, columns, reader.line_num, file, codec))
+                rows.append(_row(cells, columns, number, file, codec))
                 if not is_there(rows[-1].path):
                     raise ValueError(f"has the path {cells[columns.index('path')]}, but there is no such file")
             except ValueError as error:
-                faults.append(f"line {reader.line_num} {error}")
+                faults.append(f"line {number} {error}")
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is not UTF-8 text: {error}") from error
     except csv.Error as error:
         raise ValueError(f"{file} line {reader.line_num}: {error}") from error
     if faults:
         raise ValueError(f"{file} has bad rows: {_first_of(faults, '; ', '; and')}")
-    return sorted(rows, key=lambda row: row.path)
+    return sorted(rows, key=lambda row: row.path), taken
+
+
+def _taken(columns, lines, file, is_there):
+    """Returns {name of a column: path or label} for those that have other names, if it is clear which are meant.
+
+    The path is the only column whose first line names a file. The label is the only other one with a usual name, or
+    if none has one, the only one whose values repeat.
+    """
+    missing = [name for name in _COLUMNS[:2] if name not in columns]
+    if not lines or len(set(columns)) < len(columns) or _has_no_names(columns):
+        return {}
+    values = dict(zip(columns, zip(*lines, strict=True), strict=True))
+    paths = ["path"]
+    if "path" in missing:
+        paths = [name for name in columns if is_there(_place(values[name][0].strip(), file))]
+    labels = ["label"]
+    if "label" in missing:
+        others = [name for name in columns if name not in (*_COLUMNS, *paths)]
+        usual = [name for name in others if _spelled(name) in _OTHER_NAMES["label"]]
+        labels = usual or [name for name in others if 1 < len(set(values[name])) < len(lines)]
+    if len(paths) != 1 or len(labels) != 1:
+        return {}
+    meant = {"path": paths[0], "label": labels[0]}
+    return {meant[name]: name for name in missing}
+
+
+def _has_no_names(columns):
+    """Returns whether the first line of a table is an image's rather than the names of its columns."""
+    return any(name.lower().endswith(SUFFIXES) for name in columns)
 
 
 def _check_columns(file, columns):
@@ -225,7 +266,7 @@ def _check_columns(file, columns):
     for sign in ";\t":
         if sign in "".join(columns[:1]):
             raise ValueError(f"{fault}, and {sign!r} instead of commas")
-    if any(name.lower().endswith(SUFFIXES) for name in columns):
+    if _has_no_names(columns):
         raise ValueError(f"{fault}: begin the file with a line of the columns' names, such as path,label")
     missing = [name for name in needed if name not in columns]
     others = {name: [each for each in columns if _spelled(each) in _OTHER_NAMES[name]] for name in missing}
@@ -253,9 +294,7 @@ def _row(cells, columns, line, file, codec):
     values = {name: value.strip() for name, value in zip(columns, cells, strict=True)}
     if not values["path"]:
         raise ValueError("has no path")
-    path = values["path"]
-    if not is_remote(path):
-        path = os.path.join(os.path.dirname(file), path)
+    path = _place(values["path"], file)
     split = values.get("split")
     if split not in (None, "train", *HELD_OUT):
         raise ValueError(f"has the split {split!r}, not train, {', '.join(HELD_OUT[:-1])} or {HELD_OUT[-1]}")
@@ -264,6 +303,13 @@ def _row(cells, columns, line, file, codec):
         raise ValueError(f"has the weight {values['weight']}, which is less than 0")
     name = _image_name(values["path"], file)
     return Row(path, codec.read(values["label"]), split, weight, f"{values['path']}:{line}", name)
+
+
+def _place(path, file):
+    """Returns the place of an image whose path is relative to the file."""
+    if is_remote(path):
+        return path
+    return os.path.join(os.path.dirname(file), path)
 
 
 def _image_name(path, file):

@@ -73,7 +73,7 @@ def open_dataset(data_dir: StrPath) -> Dataset:
     for side in _SIDES:
         labels = arrays[f"y_{side}"].astype(np.int64)  # tf.one_hot takes no uint64
         parts[side] = ImageArrays(class_names=class_names, images=arrays[f"x_{side}"], labels=labels)
-    defaults = {"default_model": "small_cnn", "default_epochs": 5, "image_size": arrays["x_train"].shape[1:3]}
+    defaults = {"default_model": "small_cnn", "image_size": arrays["x_train"].shape[1:3]}
     return Dataset(name="npz", class_names=class_names, **defaults, **sides(parts))
 
 

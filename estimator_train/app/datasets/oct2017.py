@@ -50,9 +50,7 @@ def open_dataset(data_dir: StrPath | None = None, *, split: str | None = None) -
             f"{directory} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it; "
             f"estimator_train datasets download oct2017 --data-dir {directory} fetches it"
         )
-    data = open_directory(
-        tree, name="oct2017", class_names=CLASS_NAMES, default_model="vgg16", default_epochs=5, image_size=(224, 224)
-    )
+    data = open_directory(tree, name="oct2017", class_names=CLASS_NAMES, default_model="vgg16", image_size=(224, 224))
     _check_counts(data, tree)
     if split == "patient":
         return split_by_patient(data)

@@ -29,6 +29,9 @@ def _name_of(class_name):
 
 CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES.split()}  # keyed by our model names
 
+_MOST_CHANNELS = 4032  # of NASNetLarge's last layer
+_VGG16_STRIDES = {"block4_pool": 16, "all": 32}  # pixels between two outputs of the last frozen layer
+
 
 def default_freeze(name: str, weights: StrPath | None) -> str:
     """Returns the layers of the backbone `name` to freeze by default.
@@ -44,6 +47,22 @@ def default_freeze(name: str, weights: StrPath | None) -> str:
     if name == "vgg16":
         return "block4_pool"
     return "all"
+
+
+def most_features(name: str, freeze: str, image_size: tuple[int, int]) -> int | None:
+    """Returns at most how many numbers the frozen layers of a classifier on the backbone `name` give for an image.
+
+    None if it has no frozen layers, or if these end where the number is unknown before the model is built.
+
+        >>> most_features("vgg16", "block4_pool", (224, 224)), most_features("vgg16", "100", (224, 224))
+        (100352, None)
+    """
+    if name == "vgg16" and freeze in _VGG16_STRIDES:  # its head flattens them
+        height, width = (side // _VGG16_STRIDES[freeze] for side in image_size)
+        return height * width * 512
+    if name in CLASSES and freeze == "all":  # averaged over the image
+        return _MOST_CHANNELS
+    return None
 
 
 def check_freeze(name: str, weights: StrPath | None, freeze: str | int | None) -> None:

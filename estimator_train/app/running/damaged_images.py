@@ -5,14 +5,18 @@ damaged one takes as long as the input of an epoch, and spares the user a traini
 """
 
 import contextlib
+import shlex
 
 import tensorflow as tf
 
 from estimator_train._engine.host.files import printable
+from estimator_train._engine.host.paths import is_remote
 from estimator_train.app.errors import SettingError
 from estimator_train.app.running.errors import is_about_image
 from estimator_train.app.running.messages import warn
-from estimator_train.input_fns.images.faults import faults_among
+from estimator_train.input_fns.images.faults import DELETE, faults_among
+
+_ASIDE = "__damaged"
 
 
 class DamagedImagesError(ValueError):
@@ -21,6 +25,12 @@ class DamagedImagesError(ValueError):
     def __init__(self, lines):
         super().__init__("; ".join(lines))
         self.lines = lines
+
+
+def _moving(paths):
+    """Returns the command that moves files into one folder, which a dataset of class folders does not look into."""
+    # Files of several classes may have one name.
+    return f"mkdir -p {_ASIDE} && mv --backup=numbered -t {_ASIDE} -- {shlex.join(paths)}"
 
 
 @contextlib.contextmanager
@@ -38,4 +48,7 @@ def naming_all_damaged_images(settings, data, sides=("train", "validation", "eva
         if not faults:  # such as a file that was being copied
             raise
         lines = [f"{printable(path)} {fault}" for path, fault in faults.items()]
+        damaged = [path for path, fault in faults.items() if fault.remedy == DELETE]
+        if damaged and settings.dataset != "manifest" and not any(map(is_remote, damaged)):  # which names each file
+            lines.append(f"instead of deleting them, you can move them away: {_moving(damaged)}")
         raise SettingError("{0}", "\n".join(lines)) from DamagedImagesError(lines)

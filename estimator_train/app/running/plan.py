@@ -11,6 +11,7 @@ from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.errors import SettingError, as_flag
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES
+from estimator_train.app.running.image_cache import most_bytes
 from estimator_train.app.running.messages import listed
 from estimator_train.app.running.planned_run import PlannedRun
 from estimator_train.app.runs.fields import lines_of, phrases_of, text_of
@@ -50,6 +51,7 @@ def _together(run, resumes):
         **_doubts(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
+        "columns": _columns(data),
         "pixels": _pixels(data),
         "model": _model(dataclasses.replace(settings, freeze=default["freeze"]), resumes),
         "steps": _steps(run) + _nothing_left(run),
@@ -58,6 +60,7 @@ def _together(run, resumes):
         "optimizer": _optimizer(settings, training, default["optimizer"]),
         "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
+        "cache": _cache(run),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(settings, training, data),
     }
@@ -171,6 +174,13 @@ def _files(settings, data):
     if data.other_files:
         where += f"; left out: {counted_endings(data.other_files)}"
     return where
+
+
+def _columns(data):
+    """Says which columns of a table are taken for others; None if all have the names that they need."""
+    if data is None or not data.columns:
+        return None
+    return ", ".join(f"{name!r} is taken for {meaning}" for name, meaning in data.columns.items())
 
 
 def _pixels(data):
@@ -310,6 +320,21 @@ def _imbalance(data):
         return None
     times = f"{commonest} has {most / fewest:.1f} times the training images of {rarest}"
     return f"none, though {times}; --class-weights balanced evens them out"
+
+
+def _cache(run):
+    """Says what is kept of the images from epoch to epoch, and its size if it takes memory; None if nothing is."""
+    cache = run.training.cache
+    if cache is None or run.missing:
+        return cache
+    text = f"decoded images in {cache}"
+    if cache == "features":
+        text = "outputs of the frozen layers in memory"
+    if size := most_bytes(run.settings, run.training, run.data):
+        text += f", at most {size / 1e6:.1f} MB"
+    if run.chooses_cache:
+        text += "; --cache none keeps none"
+    return text
 
 
 def _checkpoints(training):

@@ -13,12 +13,13 @@ from estimator_train._engine.host.checkpoint_files import damage_of_files
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.gpu_devices import is_gpu_there
-from estimator_train._engine.host.paths import absolute, is_remote
+from estimator_train._engine.host.paths import absolute, as_path, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.datasets.held_out import BY_NAME, BY_RANK
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.errors import SettingError, one_line_errors
 from estimator_train.app.running import changed_images, directories
+from estimator_train.app.running.image_cache import with_default_cache
 from estimator_train.app.running.messages import on_terminal
 from estimator_train.app.running.opened_run import saying_data_may_have_moved
 from estimator_train.app.running.plan import plan
@@ -78,7 +79,10 @@ def resolve(request: Request) -> PlannedRun:
     settings, data, missing = _settings(request, model_dir, progress)
     training = _training(request, settings, data)
     how = request.verbosity, request.finds_rate
-    return PlannedRun(settings, training, data, model_dir, task, *how, sources, missing, progress)
+    run = PlannedRun(settings, training, data, model_dir, task, *how, sources, missing, progress)
+    if _leaves_cache_open(request, model_dir):
+        return with_default_cache(run)
+    return run
 
 
 def _with_data_named(request):
@@ -91,7 +95,7 @@ def _with_data_named(request):
             request = dataclasses.replace(request, given={*request.given, "data_dir"})
     if not request.get("input_fn") and not request.get("dataset"):
         if request.get("data_dir"):
-            sources["data"] = "the folders in --data-dir"
+            sources["data"] = "--data-dir"
         settings["dataset"] = directories.dataset_of(None, request.get("data_dir"))
     return dataclasses.replace(request, settings=settings), sources
 
@@ -129,11 +133,28 @@ def _rule(request, earlier):
 
 def _training(request, settings, data):
     training = Training(**given_of(request.settings, Training))
+    if training.cache == "none":
+        training = dataclasses.replace(training, cache=None)
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
     return training
+
+
+def _leaves_cache_open(request, model_dir):
+    """Returns whether neither this call nor the run that is repeated says what is kept of the images.
+
+    Runs of earlier versions kept nothing unless a flag said so, and go on without.
+    """
+    if request.get("cache"):
+        return False
+    path = request.repeats
+    if request.resumes and path is None:
+        path = run_file.path_in(model_dir)
+    if path is None or not as_path(path).exists():
+        return True
+    return run_file.read(path).get("chooses_cache", False)
 
 
 def _with_validation(settings, data, earlier):

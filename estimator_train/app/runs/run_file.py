@@ -9,7 +9,8 @@ from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
 from estimator_train.app.errors import SettingError
 from estimator_train.app.runs import programs
-from estimator_train.app.runs.spec import RunSpec, Settings, Training, check_class_names, stored
+from estimator_train.app.runs.fields import given_of
+from estimator_train.app.runs.spec import STORED, RunSpec, Settings, Training, check_class_names, stored
 
 
 def path_in(model_dir: StrPath) -> Path | RemotePath:
@@ -50,6 +51,15 @@ def read(path: StrPath) -> dict[str, Any]:
     except ValueError as error:
         raise SettingError("{0} cannot be read: {1}", path, error) from error
     return about
+
+
+def given_in(path: StrPath) -> dict[str, Any]:
+    """Returns the settings, by their names, that repeat the run of a run.json: those that are not defaults."""
+    about = read(path)
+    given = given_of(about["settings"] | about["training"], *STORED)
+    if about.get("chooses_cache"):  # as the repeated run will
+        given.pop("cache", None)
+    return given
 
 
 def spec_in(model_dir: StrPath) -> RunSpec | None:

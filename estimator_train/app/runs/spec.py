@@ -25,7 +25,7 @@ from estimator_train.app.models import Optimization, parse_phases
 from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 from estimator_train.app.runs import values as kinds
-from estimator_train.app.runs.fields import given_of, rules_of, setting, settings_in
+from estimator_train.app.runs.fields import rules_of, setting, settings_in
 from estimator_train.app.runs.rules import Excludes, Needs, Replaces, check_rules
 
 MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
@@ -61,10 +61,10 @@ class Settings:
         names=datasets.NAMES,
         plan="data",
     )
-    """{names}, tfds:NAME or hf:NAME.  [default: with --data-dir, images, or oct2017 for its extracted zip; else
+    """{names}, tfds:NAME or hf:NAME.  [default: what --data-dir holds: images, oct2017, manifest or npz; else
     synthetic_oct, which is drawn]"""
     data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
-    """Directory of the dataset's files, or its single file; without --dataset, a directory of class directories."""
+    """Directory of the dataset's files, such as class directories, or its single file, such as a .csv."""
     model: str = setting(MOST_USED, kinds.Model(lambda: models.NAMES, "TEXT"), plan="model")
     """small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or
     FILE:FUNCTION that returns a compiled Keras model."""
@@ -238,7 +238,7 @@ class Training:
     """How to train: length, devices, evaluations, rates; the "training" of run.json, which --resume may change."""
 
     epochs: int | None = setting(MOST_USED, kinds.Count(), Excludes(("max_steps",), mutual=True), plan="steps")
-    """Passes over the data.  [default: the dataset's own; for a folder some 300 steps, at least 5 epochs]"""
+    """Passes over the data.  [default: some 300 steps, at least 5 epochs, unless the dataset has its own]"""
     learning_rate: float | None = setting(MOST_USED, kinds.Number("RATE", positive=True), plan="rate")
     """Learning rate, or the peak rate of --schedule.  [default: the model's own]"""
     augment: str | None = setting(
@@ -254,8 +254,9 @@ class Training:
     """Random changes to training images, separated by commas: {names}."""
     gpus: int | None = setting(MOST_USED, kinds.Count(), Excludes(("replicas",), mutual=True), plan="devices")
     """Train on the first N GPUs."""
-    cache: str | None = setting(DATA, kinds.Cache(), plan="")
-    """Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers."""
+    cache: str | None = setting(DATA, kinds.Cache())
+    """Keep decoded images, in memory or in a directory, or features: the outputs of the model's frozen layers.
+    [default: features, else memory, if they take at most a tenth of the free memory]"""
     max_steps: int | None = setting(TRAINING, kinds.STEPS, plan="steps")
     """Global step to stop at, instead of --epochs."""
     accumulate_steps: int = setting(TRAINING, kinds.Count(), default=1, plan="batch", is_of_config=True)
@@ -343,11 +344,6 @@ class RunSpec:
 
     settings: Settings
     training: Training
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Returns the settings with another value than their default, by their names: what repeats the run."""
-        return given_of(dataclasses.asdict(self.settings) | dataclasses.asdict(self.training), *STORED)
 
 
 def optimization_of(settings: Settings, training: Training | None = None) -> Optimization:

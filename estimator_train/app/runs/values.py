@@ -132,12 +132,12 @@ class PathOr(Directory):
 
 
 class Cache(PathOr):
-    """memory, features, or a local directory."""
+    """none, memory, features, or a local directory."""
 
     completes = "dir"
 
     def __init__(self) -> None:
-        super().__init__("memory|features|FOLDER", "memory", "features")
+        super().__init__("none|memory|features|FOLDER", "none", "memory", "features")
 
     def checked_text(self, text: str, name: str) -> str:
         if is_remote(text):

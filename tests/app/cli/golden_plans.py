@@ -42,7 +42,7 @@ LINES = (
     f"{SCANS} --gpus 2 --all-reduce nccl --mixed-precision float16 --accumulate-steps 2",
     f"{SCANS} --recompute --jit-compile --steps-per-loop 4 --async-checkpoints",
     f"{SCANS} --augment flip,mixup --cache memory --class-weights balanced",
-    f"{SCANS} --deterministic --seed 3",
+    f"{SCANS} --deterministic --seed 3 --cache none",
     f"{SCANS} --callbacks own.py:callbacks --log csv",
     f"{SCANS} --find-learning-rate --weight-decay 0.01",
     "--dataset manifest --data-dir numbers.csv --task regression",
@@ -64,6 +64,7 @@ LINES = (
     "--config features/run.json --augment flip",
     "--config features/run.json --freeze none",
     f"--config features/run.json {PHASES}",
+    "--config chosen/run.json --augment flip",
     f"--config own/run.json --trust-run {SCANS} --model small_cnn",
     "--config weights/run.json --epochs 2",
     "--config weights/run.json --dataset manifest --data-dir numbers.csv --task regression",
@@ -73,7 +74,7 @@ LINES = (
 _BASE = {"dataset": "images", "data_dir": "scans", "model": "vgg16", "image_size": [64, 64], "batch_size": 2}
 _BASE |= {"class_names": ["bright", "dark"]}
 _OWN = {"input_fn": "own.py:train", "eval_input_fn": "own.py:evaluate", "model": "own.py:build", "class_names": []}
-_RUNS = {  # "settings" and "training" of run.json
+_RUNS = {  # "settings", "training" and other facts of run.json
     "all": (
         _BASE | {"validation": 0.25, "ema": 0.9, "seed": 5},
         {"epochs": 4, "replicas": 2, "all_reduce": "ring", "evaluate_every": 3, "early_stopping": 2}
@@ -82,6 +83,7 @@ _RUNS = {  # "settings" and "training" of run.json
     ),
     "phases": (_BASE | {"phases": shlex.split(PHASES)[1]}, {}),
     "features": (_BASE | {"freeze": "all"}, {"cache": "features"}),
+    "chosen": (_BASE | {"freeze": "all"}, {"cache": "features"}, {"chooses_cache": True}),
     "weights": (_BASE | {"limit": 8, "resize": "pad", "fast": True}, {"class_weights": "balanced", "max_steps": 9}),
     "own": (_OWN, {"max_steps": 5}),
 }
@@ -130,9 +132,10 @@ def _write_files(folder):
     (folder / "numbers.csv").write_text("\n".join(["path,label", *(f"{name},{Path(name).stem}" for name in names)]))
     (folder / "labels.csv").write_text("\n".join(["path,label", *(f"{name},a|b" for name in names)]))
     (folder / "own.py").write_text("train = evaluate = build = callbacks = print\n")
-    for name, (settings, training) in _RUNS.items():
+    for name, (settings, training, *others) in _RUNS.items():
         (folder / name).mkdir()
-        (folder / name / "run.json").write_text(json.dumps({"settings": settings, "training": training}))
+        about = dict(*others, settings=settings, training=training)
+        (folder / name / "run.json").write_text(json.dumps(about))
     pretend(folder / "all", 3)
 
 

@@ -165,7 +165,8 @@ WRONG = [
     (["--data-dir", "nowhere"], "--data-dir: there is no folder nowhere; give a folder of class folders, or say with "),
     (["--data-dir", "nowhere", "--model-dir", "new"], "--data-dir: there is no folder nowhere; give"),
     (["--data-dir", "file"], "--data-dir: file is a file, not a folder of class folders; give a folder"),
-    (["--data-dir", "bad.csv"], "bad.csv is a file, which --dataset manifest takes, not a folder of class folders"),
+    (["--data-dir", "bad.csv"], "bad.csv has bad rows: line 2 has no label; line 3 has the path"),
+    (["--dataset", "images", "--data-dir", "bad.csv"], "bad.csv is a file, which --dataset manifest takes, not a "),
     (
         ["--dataset", "manifest", "--data-dir", "bad.csv", "--split", "patient"],
         "in the column split (train, test or val)",
@@ -480,6 +481,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "devices": "the first 2 GPUs",
         "optimizer": "adam",
         "rate": "0.003, not scaled by the 2 replicas, constant",
+        "cache": "outputs of the frozen layers in memory, at most 0.2 MB; --cache none keeps none",
         "checkpoints": "every 6 steps, every 9 steps and at the end",
         "evaluation": (
             "every 9 steps and at the end on the validation images; 2 without a lower loss end it; the checkpoint of "
@@ -643,7 +645,7 @@ def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_
 def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, command, scans, tmp_path):
     said = plan("--data-dir", scans)
     numbers = "12 images to train on and 4 to evaluate on, in 2 classes"
-    assert (said["data"], said["folder"]) == (f"images: {numbers}, from the folders in --data-dir", "runs/images")
+    assert (said["data"], said["folder"]) == (f"images: {numbers}, from --data-dir", "runs/images")
     assert plan("--data-dir", scans, "--resume")["folder"] == "runs/images", "as a run that is not there yet"
     for name in ("CNV", "DME", "DRUSEN", "NORMAL"):
         for above in ("own", "four/train", "five/train"):
@@ -651,7 +653,7 @@ def test_a_data_dir_alone_is_read_as_what_its_folders_are(plan, command, scans, 
     (tmp_path / "five" / "train" / "AMD").symlink_to(scans / "dark")
     code, output, _ = command("--data-dir", "four", "--dry-run")
     assert code == 0 and "vgg16 for images of 224x224, starting from imagenet" in output
-    assert "oct2017: 27 images to train on and 5 to evaluate on, in 4 classes, from the folders in --data-dir" in output
+    assert "oct2017: 27 images to train on and 5 to evaluate on, in 4 classes, from --data-dir" in output
     assert plan("--data-dir", "own")["data"].startswith("images: 27 images to train on and 5 to ")
     assert plan("--data-dir", "five")["data"].startswith("images: ")
 

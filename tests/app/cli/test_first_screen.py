@@ -55,12 +55,14 @@ batch        8 images
 devices      the first GPU, or the CPU if there is none
 optimizer    adam
 rate         0.002, constant
+cache        decoded images in memory, at most 0.2 MB; --cache none keeps none
 checkpoints  every 10 minutes and at the end
 evaluation   at the end
 folder       runs/synthetic_oct
 loading TensorFlow
 building small_cnn
 training 97,956 weights
+decoding images: 100%|{bar}| 16/16 [{number}:{number}<{number}:{number}, {number}/s]
 100%|{bar}| 6/6, 00:00 to go, loss {number}, accuracy {number}, {number} examples/s
 evaluating runs/synthetic_oct/model.ckpt-6
 trained 6 steps, {number} examples/s, {number}% of the time spent waiting for input

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -153,6 +154,9 @@ def test_undecodable_images_are_all_named_and_the_run_starts_again(command, fold
     lines = errors.splitlines()
     assert f"estimator_train: {first} cannot be decoded: no readable image; delete it" in lines
     assert {f"{bad} cannot be decoded: no readable image; delete it" for bad in others} <= set(lines)
+    move = lines[-1].removeprefix("instead of deleting them, you can move them away: ")
+    subprocess.run(move, shell=True, check=True)
+    assert not any(bad.exists() for bad in (first, *others)) and len(os.listdir("__damaged")) == 4
     for bad in (first, *others):
         bad.write_bytes(whole)
     assert command(*flags, "--dry-run")[0] == 0

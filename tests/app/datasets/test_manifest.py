@@ -194,6 +194,25 @@ def test_addresses_beside_relative_paths_are_planned(manifest, tmp_path):
     assert _files(SimpleNamespace(data_dir=path), data) == path
 
 
+@pytest.mark.parametrize(
+    ("names", "others"),
+    [
+        (("image_id", "diagnosis"), []),
+        (("filename", "class"), [("age", "{}"), ("sex", "f")]),
+        (("Path", "Label"), []),
+        (("Bild", "Befund"), [("Alter", "{}")]),  # none is usual: the only one whose values repeat
+        (("path", "grade"), []),
+    ],
+)
+def test_columns_of_other_names_are_taken_if_no_second_can_be_meant(manifest, names, others):
+    header, cells = (*names, *(name for name, _ in others)), [value for _, value in others]
+    rows = [(f"{i}.png", "ab"[i % 2], *(value.format(i) for value in cells)) for i in range(20)]
+    data = open_manifest(manifest(header, *rows))
+    assert data.class_names == ("a", "b") and data.train_examples + data.eval_examples == 20
+    meant = zip(names, ("path", "label"), strict=True)
+    assert data.columns == {name: meaning for name, meaning in meant if name != meaning}
+
+
 def test_of_many_bad_rows_ten_are_named(manifest):
     with pytest.raises(ValueError, match=r"line 11 has the path 9.*such file; and 5 more$"):
         open_manifest(
@@ -204,12 +223,21 @@ def test_of_many_bad_rows_ten_are_named(manifest):
 @pytest.mark.parametrize(
     "rows, task, refusal",
     [
-        ([("file", "label"), ("a", "b")], "classification", "has 'file', 'label': rename 'file' to path; a path is"),
+        (
+            [("file", "mask", "label"), ("a", "a", "b")],
+            "classification",
+            "has 'file', 'mask', 'label': rename 'file' to path; a path is",
+        ),
         ([("path", "label", "split", "split")], "classification", "one column split; .* has 'path', .*'split'$"),
         (
-            [("Image ID", "diagnosis", "sex"), ("a", "b", "c")],
+            [("Image ID", "diagnosis", "target"), ("a", "b", "c")],
             "classification",
             "one column path and one column label; .*: rename 'Image ID' to path and 'diagnosis' to label; a path is",
+        ),
+        (
+            [("sex", "Image ID", "diagnosis"), ("", "a", "b")],
+            "classification",
+            "one column path and one column label; its first line has 'sex', 'Image ID', 'diagnosis': rename",
         ),
         ([("a/1.JPG", "cat"), ("b", "dog")], "classification", "begin the file with a line .* such as path,label$"),
         ([("path;label",), ("a;b",)], "classification", "its first line has 'path;label', and ';' instead of commas$"),

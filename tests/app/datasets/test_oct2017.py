@@ -51,7 +51,7 @@ def test_the_dataset_says_what_to_train_with(tmp_path):
     data = datasets.open_dataset("oct2017", str(tmp_path))
     assert data.class_names == ("CNV", "DME", "DRUSEN", "NORMAL")
     assert (data.name, data.default_model, data.image_size) == ("oct2017", "vgg16", (224, 224))
-    assert data.default_epochs == 5
+    assert (data.train_examples, data.epochs_for(32)) == (12, 300)
 
 
 def test_other_folders_are_refused(tmp_path):

@@ -4,10 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.keras.tf_keras.frozen_layers import split
 from estimator_train.app import models
-from estimator_train.app.models.backbones import CLASSES
+from estimator_train.app.models.backbones import CLASSES, default_freeze, most_features
 from estimator_train.app.models.classifier import freeze_backbone, preprocessed
 from estimator_train.app.models.defaults import least_size
 
@@ -67,6 +69,21 @@ def check_classifier(name):
     model = models.build_model(name, image_size=(side, side), num_classes=3, weights="none")
     assert (model.input_shape, model.output_shape) == ((None, side, side, 3), (None, 3))
     assert all(layer.trainable for layer in backbone(model).layers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*BUILT, "vgg16"])
+def test_frozen_layers_give_at_most_as_many_numbers_as_the_plan_says(name):
+    check_features(name)
+
+
+def check_features(name):
+    size = (max(64, least_size(name)),) * 2
+    freeze = default_freeze(name, None)
+    model = models.build_model(name, image_size=size, num_classes=3, freeze=freeze, load_weights=False)
+    frozen, _ = split(model, tf.distribute.get_strategy())
+    features = tf.nest.flatten(frozen(tf.zeros((1, *size, 3)), training=True))
+    assert 0 < sum(each.shape.num_elements() for each in features) <= most_features(name, freeze, size)
 
 
 @pytest.fixture(scope="module")

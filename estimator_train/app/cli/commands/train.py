@@ -15,7 +15,7 @@ from estimator_train.app.running.directories import MODEL_DIR_VARIABLES, model_d
 from estimator_train.app.running.opened_run import ask
 from estimator_train.app.running.startup import verbosity_of
 from estimator_train.app.runs import run_file
-from estimator_train.app.runs.fields import given_of, settings_in
+from estimator_train.app.runs.fields import settings_in
 from estimator_train.app.runs.rules import check_rules, kept
 from estimator_train.app.runs.spec import STORED
 
@@ -38,8 +38,7 @@ class _RepeatingCommand(cloup.Command):
         if path is None:
             return rest
         given = {name: ctx.params[name] for name in _typed(ctx)}
-        stored = run_file.read(path)
-        ctx.default_map = kept(given_of(stored["settings"] | stored["training"], *STORED), given, RULES)
+        ctx.default_map = kept(run_file.given_in(path), given, RULES)
         ask(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
         ctx.params.clear()
         return super().parse_args(ctx, args)
