@@ -59,7 +59,7 @@ _HOMES = {
     for name in names.split()
 }
 _MODULES = {name: name for name in ("experimental", "export", "hooks", "input_fns", "inputs", "loggers")}
-_MODULES |= {"conversion": "app.conversion", "runs": "app.runs"}
+_MODULES |= {"conversion": "app.conversion", "runs": "app.running"}
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

@@ -78,7 +78,7 @@ class Finder(doctest.DocTestFinder):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run_and_print_what_they_say(module, names, tmp_path, capsys):
-    if "runs" in module:
+    if "run" in module:
         leave_a_run(tmp_path / "runs" / "scans")
     examples = [test for test in Finder().find(importlib.import_module(module)) if test.examples]
     assert examples

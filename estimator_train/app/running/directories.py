@@ -98,6 +98,13 @@ def check_not_a_class(directory: str, name: str, dataset: str | None, data_dir: 
             )
 
 
+def place_of(model_dir: str) -> str | None:
+    """Returns a run's directory if files can be kept there, else None; a remote one is taken to let them."""
+    if is_remote(model_dir) or is_writable(model_dir):
+        return model_dir
+    return None
+
+
 def is_writable(directory: StrPath) -> bool:
     """Returns whether files can be made in a local directory; permissions alone do not say so in /proc."""
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):

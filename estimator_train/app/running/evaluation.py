@@ -25,7 +25,7 @@ AFTERWARDS = "afterwards"  # name of the evaluations of a finished run
 v1 = tf.compat.v1
 
 
-class Evaluation(NamedTuple):
+class Evaluated(NamedTuple):
     """The metrics of `Estimator.evaluate` and, for a dataset, the examples in order, as `metrics.tasks` checks them."""
 
     metrics: dict
@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
-    """Yields the `Evaluation` of each checkpoint; `thresholds` replace 0.5, and events go to `model_dir`, if any."""
+    """Yields the `Evaluated` of each checkpoint; `thresholds` replace 0.5, and events go to `model_dir`, if any."""
     examples = CollectPredictions(settings, thresholds)
     eval_input_fn = build_eval_input_fn(settings, data)
     with contextlib.ExitStack() as stack:
@@ -50,7 +50,7 @@ def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
 
 
 def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images=None):
-    """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv, unless `model_dir` is None.
+    """Adds an `Evaluated` to evaluations.jsonl, and a classifier's to predictions.csv, unless `model_dir` is None.
 
     `name` and `images` are those of `evaluations.entry_of`. predictions.csv belongs to the run's result, on its own
     evaluation images. Returns the line's content.
@@ -93,15 +93,15 @@ class CollectPredictions(SessionRunHook):
         return add_metrics(estimator, self._metric_fn)
 
     def evaluation(self, metrics):
-        """Returns the `Evaluation` that has just produced `metrics`."""
+        """Returns the `Evaluated` that has just produced `metrics`."""
         if not self._keeps:
-            return Evaluation(metrics, None, None)
+            return Evaluated(metrics, None, None)
         labels, outputs, result = self._evaluated()
         if result is None:  # there is nothing behind the metrics added
             metrics = {name: value for name, value in metrics.items() if name not in METRICS[self._task]}
         if not self._is_finite:  # to Keras, NaN predicts the first class
             metrics = metrics | {name: np.nan for name in metrics if name not in ("loss", "global_step")}
-        return Evaluation(metrics, labels, outputs, result)
+        return Evaluated(metrics, labels, outputs, result)
 
     def after_create_session(self, session, coord):
         self._batches, self._examples, self._is_finite = [], None, True
@@ -130,7 +130,7 @@ class CollectPredictions(SessionRunHook):
         return np.array(values, np.float64)  # None becomes NaN
 
     def _evaluated(self):
-        """Returns (labels, outputs, result) of all examples; see `Evaluation`."""
+        """Returns (labels, outputs, result) of all examples; see `Evaluated`."""
         if self._examples is None:
             labels, outputs = self._all_batches()
             result = None

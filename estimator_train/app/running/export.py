@@ -24,6 +24,7 @@ from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
 from estimator_train.app.running.build import build_estimator, build_eval_input_fn, build_model, build_train_input_fn
 from estimator_train.app.running.errors import run_errors
+from estimator_train.app.running.exporting import CONVERTED, Exported
 from estimator_train.app.running.messages import warn
 from estimator_train.app.running.startup import without_notes
 from estimator_train.app.runs.spec import Training
@@ -45,6 +46,21 @@ def without_lines_of_libraries():
     """Hides what TensorFlow and its converters print about their own work in the block."""
     with logging_only(lambda record: " is deprecated " not in record.getMessage()), without_notes():
         yield
+
+
+def export(spec, data, model_dir, checkpoint, file_format, out, targets):
+    """Writes the model of a checkpoint, and returns what has been `Exported`."""
+    settings, note = spec.settings, None
+    with one_line_errors(), without_lines_of_libraries():
+        if file_format == "saved_model":
+            return Exported(checkpoint, export_saved_model(settings, model_dir, checkpoint, out), note)
+        os.makedirs(out, exist_ok=True)
+        target = targets[0]
+        if file_format in CONVERTED:
+            note = convert(settings, data, model_dir, checkpoint, file_format, target)
+        else:
+            target = export_keras(settings, spec.training, checkpoint, file_format, targets)
+    return Exported(checkpoint, os.fspath(target), note)
 
 
 def export_saved_model(settings, model_dir, checkpoint, out):

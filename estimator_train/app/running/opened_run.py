@@ -4,16 +4,17 @@ import contextlib
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from estimator_train._engine.host.files import printable, quoted
-from estimator_train._engine.host.paths import as_path
 from estimator_train.app import datasets
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.errors import SettingError, one_line_errors
-from estimator_train.app.running.directories import check_model_dir
+from estimator_train.app.running import changed_images
+from estimator_train.app.running.directories import check_directory
+from estimator_train.app.running.messages import warn
 from estimator_train.app.runs import StoredRun, run_file, trust
 from estimator_train.app.runs.spec import Settings
 
@@ -38,24 +39,23 @@ def ask(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
     trust.remember(settings)
 
 
-def open_run(model_dir: str, trusts: bool | None = None) -> tuple[StoredRun, Settings]:
-    """Returns the run in `model_dir`, which must exist, and its settings.
+class Examined(NamedTuple):
+    """What a run is evaluated on."""
 
-    `trusts` is whether the user has said to trust it, or None if nothing that run.json names is run or written to.
+    settings: Settings
+    data: Any  # the dataset, or None for an input_fn
+    images: str | None  # where the images are, if not those of the run
+
+
+def trusted_settings(run: StoredRun, trusts: bool | None) -> Settings:
+    """Returns the settings of a run whose functions are to be run; see `ask`.
+
+    `trusts` is None if nothing that run.json names is run or written to. `data_of_run` asks about the data.
     """
-    check_model_dir(model_dir)
-    if not as_path(model_dir).is_dir():
-        raise SettingError("{0}: there is no such folder; give the folder of a run", model_dir)
-    path = run_file.path_in(model_dir)
-    if not path.exists():
-        raise SettingError(
-            "{0} holds no run: it has no run.json; evaluate what a program has trained in that program", model_dir
-        )
-    run = StoredRun(model_dir)
     settings = run.spec.settings
-    if trusts is not None:  # `data_of_run` asks about the data
-        ask(path, dataclasses.asdict(settings) | {"dataset": None}, trusts)
-    return run, settings
+    if trusts is not None:
+        ask(run_file.path_in(run.model_dir), dataclasses.asdict(settings) | {"dataset": None}, trusts)
+    return settings
 
 
 def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
@@ -106,3 +106,50 @@ def other_data(settings: Settings, dataset: str | None, data_dir: str | None) ->
             )
         changes |= {"resize": None, "fast": False}
     return dataclasses.replace(settings, **changes), data
+
+
+def data_to_evaluate(
+    run: StoredRun, settings: Settings, dataset: str | None, data_dir: str | None, trusts: bool, ranks: bool
+) -> Examined:
+    """Returns what to evaluate a run on.
+
+    `dataset` or `data_dir` name other data. If checkpoints are ranked, it is on validation images, if there are any.
+    """
+    images = data_dir or dataset
+    if images:
+        own, (settings, data) = settings, other_data(settings, dataset, data_dir)
+        changed_images.say_trained_on(own, data)
+    else:
+        data = data_of_run(run, settings, trusts)
+        changed_images.say_changes(run, settings, data)
+    if ranks and data and data.validation_examples:
+        # The evaluation images would no longer judge what they have chosen.
+        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
+        data, images = data.to_choose_on(), images or "validation"
+    return Examined(settings, data, images)
+
+
+def check_evaluable(
+    run: StoredRun, settings: Settings, place: str | None, choose_thresholds: bool, names_examples: bool
+) -> None:
+    """Rejects a run that lacks what an evaluation needs; says if it cannot keep evaluations."""
+    if place is None:
+        if choose_thresholds:
+            check_directory(run.model_dir, "model_dir")
+        warn(f"no permission to write in {run.model_dir}: the evaluation is not kept")
+    if choose_thresholds and settings.task != "multilabel":
+        raise SettingError(
+            "{choose_thresholds} needs a run with {task=multilabel}, and the task of {0} is {1}",
+            run.model_dir,
+            settings.task,
+        )
+    if names_examples and not (settings.class_names or settings.task == "regression"):
+        raise SettingError("{predictions} needs classes, and the run in {0} has none", run.model_dir)
+
+
+def check_predictable(run: StoredRun, settings: Settings, top: int | None) -> None:
+    """Rejects a run that cannot predict for image files, or not its `top` classes."""
+    if not settings.dataset:
+        raise SettingError("{model_dir} {0} was trained with an input_fn, not on a dataset of images", run.model_dir)
+    if top and not settings.class_names:
+        raise SettingError("{top} {0} is for classes or labels, and {1} predicts a number", top, run.model_dir)

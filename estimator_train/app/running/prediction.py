@@ -7,10 +7,19 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train.app.errors import SettingError
+from estimator_train.app.metrics import tasks
+from estimator_train.app.running import label_thresholds
 from estimator_train.app.running.build import build_estimator
 from estimator_train.app.running.errors import run_errors
 from estimator_train.input_fns.images.decoding import decode_files
 from estimator_train.input_fns.images.faults import DELETE, fault_of_file
+
+
+def entries(settings, model_dir, checkpoint, paths, top=None):
+    """Returns what is predicted for images, as JSON has it, and a line about each file without a prediction."""
+    task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
+    predictions, undecodable = predict(settings, model_dir, checkpoint, paths)
+    return [_entry(task, settings.class_names, top, *each) for each in predictions.items()], undecodable
 
 
 def predict(settings, model_dir, checkpoint, paths):
@@ -64,3 +73,17 @@ def _outputs(prediction, settings):
             needed = f"one probability for each of the {number} classes or labels"
         raise SettingError("the model gives {0} for an image, and predict needs {1}", shapes, needed)
     return values
+
+
+def _entry(task, names, top, path, values):
+    """Returns an image's prediction for JSON, with its path as it is; the `top` probabilities, if given, in order."""
+    answer = task.prediction(names, values)
+    if task.KIND == "labels":
+        answer = [label for label in answer.split("|") if label]
+    entry = {"file": path, task.KIND: answer}
+    if not names:
+        return entry
+    chosen = range(len(names))
+    if top:
+        chosen = (-values).argsort(kind="stable")[:top]
+    return entry | {"probabilities": {names[index]: float(values[index]) for index in chosen}}

@@ -15,8 +15,10 @@ from estimator_train.app.metrics import tasks
 from estimator_train.app.report import plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
+from estimator_train.app.running import label_thresholds
 from estimator_train.app.running.build import build_eval_input_fn
-from estimator_train.app.running.evaluation import keep
+from estimator_train.app.running.errors import run_errors
+from estimator_train.app.running.evaluation import AFTERWARDS, evaluate, keep
 from estimator_train.app.running.example_images import image_at
 from estimator_train.app.running.export import trained_model
 from estimator_train.app.runs import StoredRun, predictions_file
@@ -37,7 +39,7 @@ class Reporter:
         self._data = self._samples = None
 
     def add(self, checkpoint, evaluation, data, *, name=None, images=None):
-        """Adds the `Evaluation` of a dataset, or None for an input_fn, as `keep` does, and its images to its events."""
+        """Adds the `Evaluated` of a dataset, or None for an input_fn, as `keep` does, and its images to its events."""
         if data is not self._data:
             self._data, self._samples = data, None
         self._last, self._checkpoint = evaluation, checkpoint
@@ -164,3 +166,13 @@ def _images(settings, data, indices):
 
 def _image_of(pixels):
     return Image.fromarray((255 * pixels).round().astype("uint8"))
+
+
+def report(settings, model_dir, checkpoint, data):
+    """Evaluates a checkpoint, writes the report of the run, and returns its path."""
+    thresholds = label_thresholds.kept(settings, model_dir, checkpoint)
+    (evaluated,) = evaluate(settings, data, model_dir, [checkpoint], thresholds)
+    reporter = Reporter(settings, model_dir)
+    with run_errors():
+        reporter.add(checkpoint, evaluated, data, name=AFTERWARDS)
+        return reporter.write()

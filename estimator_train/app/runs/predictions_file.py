@@ -42,19 +42,18 @@ def write(
     write_whole(as_path(model_dir, NAME), csv_text.text_of([_COLUMNS, *rows]))
 
 
-def write_all(
-    file: str,
+def rows_of(
     task: str,
     columns: tuple[str, ...],
     data: Any,
     labels: np.ndarray,
     outputs: np.ndarray,
     thresholds: Mapping[str, float] | None = None,
-) -> None:
-    """Writes the true and the predicted value of each example of an evaluation to `file`, with every probability.
+) -> list[list[Any]]:
+    """Returns the true and the predicted value of each example of an evaluation, with every probability.
 
-    The file is written completely or not at all. `columns` are the names of the classes or labels, `data` is the
-    dataset, or None for an input_fn, and `thresholds` are the least probability of each label, instead of 0.5.
+    The first row has the names. `columns` are the names of the classes or labels, `data` is the dataset, or None for an
+    input_fn, and `thresholds` are the least probability of each label, instead of 0.5.
     """
     module = tasks.named(task, thresholds)
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
@@ -66,7 +65,12 @@ def write_all(
     for name, label, values in zip(names, labels, outputs, strict=True):
         both = module.truth(columns, label), module.prediction(columns, values)
         rows.append([name, *both, *(values.tolist() if columns else ())])
-    write_whole(file, csv_text.text_of(rows))
+    return rows
+
+
+def write_all(file: StrPath, *about: Any) -> None:
+    """Writes the `rows_of` an evaluation to `file` as comma-separated values, completely or not at all."""
+    write_whole(file, csv_text.text_of(rows_of(*about)))
 
 
 def read(model_dir: StrPath) -> dict[str, Prediction] | None:

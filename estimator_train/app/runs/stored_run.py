@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.paths import StrPath, as_path
+from estimator_train.app.errors import SettingError
 from estimator_train.app.runs import checkpoints, run_file
 from estimator_train.app.runs.parsed_json import NUMBER, has, parsed
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tensorflow")  # that of tf.get_logger(); a command looks at a run before it imports TensorFlow
 
+_NO_RUN = "{0} holds no run: it has no run.json; evaluate what a program has trained in that program"
 _SLOT, _VARIABLE = "/.OPTIMIZER_SLOT/", "/.ATTRIBUTES/VARIABLE_VALUE"  # of a checkpoint of a Keras model
 _BESIDE_MODEL = ("optimizer/", "estimator_", "save_counter/")
 _NUMBER_OR_NONE = (*NUMBER, type(None))
@@ -51,26 +53,42 @@ class StoredRun:
 
     Attributes:
       model_dir: the directory, as it was given.
-      about: the content of run.json: command, started, versions, devices, git_commit and the parts below.
-      settings: those of the data and the model, by the names of their flags; a resumed run keeps most of them.
-      training: the settings of the training, by the names of their flags, as the run was last started or resumed.
-      data: numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class.
     """
 
     def __init__(self, model_dir: StrPath) -> None:
         self.model_dir = os.fspath(model_dir)
-        self.about = _about(self.model_dir)
-        self.settings: dict[str, Any] = self.about["settings"]
-        self.training: dict[str, Any] = self.about["training"]
-        self.data: dict[str, Any] = self.about.get("data", {})
+        self.about  # noqa: B018  # raises
 
     def __repr__(self) -> str:
         return f"<StoredRun {self.model_dir}>"
 
     @functools.cached_property
+    def about(self) -> dict[str, Any]:
+        """The content of run.json: command, started, versions, devices, git_commit and the parts below."""
+        return _about(self.model_dir)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the data and the model, by the names of their flags; a resumed run keeps most of them."""
+        return self.about["settings"]
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Settings of the training, by the names of their flags, as the run was last started or resumed."""
+        return self.about["training"]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Numbers of examples: "train", "eval", perhaps "validation", and "classes" with those of each class."""
+        return self.about.get("data", {})
+
+    @functools.cached_property
     def spec(self) -> RunSpec:
         """The settings in their classes; raises SettingError if run.json lacks some."""
-        return run_file.spec_of(self.about, run_file.path_in(self.model_dir))
+        path = run_file.path_in(self.model_dir)
+        if not path.exists():
+            raise SettingError(_NO_RUN, self.model_dir)
+        return run_file.spec_of(self.about, path)
 
     @functools.cached_property
     def newest(self) -> str | None:
@@ -207,9 +225,13 @@ def newest_intact(model_dir: StrPath) -> str | None:
 
 def _about(model_dir):
     """Returns the content of run.json, without parts that have another form."""
+    if not as_path(model_dir).is_dir():
+        raise SettingError("{0}: there is no such folder; give the folder of a run", model_dir)
     path = run_file.path_in(model_dir)
-    if not path.exists() and any(as_path(model_dir).glob("events.out.tfevents.*")):
-        return {"settings": {}, "training": {}}
+    if not path.exists():
+        if any(as_path(model_dir).glob("events.out.tfevents.*")):
+            return {"settings": {}, "training": {}}
+        raise SettingError(_NO_RUN, model_dir)
     about = run_file.read(path)
     if not isinstance(about["settings"].get("model"), str):
         raise ValueError(f"{path} has no settings of a run with a model; it must be the run.json of a run")

@@ -317,12 +317,12 @@ class ImageSize(Kind):
         sides = text.lower().split("x")
         if not all(map(str.isdecimal, sides)):
             raise ValueError(f"{text!r} is not a size in pixels such as 96 or 224x224")
-        return self.checked((int(sides[0]), *map(int, sides[1:] or sides)), "")
+        return (int(sides[0]), *map(int, sides[1:] or sides))
 
     def checked(self, value: Any, name: str) -> tuple[int, int]:
         sides = tuple(value) if isinstance(value, (list, tuple)) else (value, value)
         if len(sides) != 2 or not all(isinstance(side, int) and 0 < side <= _MOST_PIXELS for side in sides):
-            raise ValueError(f"{'x'.join(map(str, sides))!r} is not a size in pixels such as 96 or 224x224")
+            raise ValueError(f"{value!r} is not a size in pixels such as 96 or 224x224")
         return sides
 
 

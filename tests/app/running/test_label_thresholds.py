@@ -26,7 +26,7 @@ def evaluated(monkeypatch):
 
     def evaluate(settings, data, model_dir, checkpoints):
         evaluated.append(data)
-        yield evaluation.Evaluation({}, LABELS, OUTPUTS, tasks.named("multilabel").result(NAMES, LABELS, OUTPUTS))
+        yield evaluation.Evaluated({}, LABELS, OUTPUTS, tasks.named("multilabel").result(NAMES, LABELS, OUTPUTS))
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
     return evaluated

@@ -15,7 +15,8 @@ from estimator_train import __version__
 from estimator_train.app import datasets
 from estimator_train.app.errors import SettingError
 from estimator_train.app.running.build import build_eval_input_fn
-from estimator_train.app.running.opened_run import open_run, other_data
+from estimator_train.app.running.opened_run import other_data
+from estimator_train.app.running.run import Run
 from estimator_train.app.runs import StoredRun, run_file
 
 
@@ -168,7 +169,7 @@ def stored(settings, tmp_path):
 )
 def test_an_odd_setting_is_refused_in_one_line_by_all_that_read_it(stored, tmp_path, part, values, message):
     stored(part, values)
-    for reader in (run_file.spec_in, StoredRun, open_run):
+    for reader in (run_file.spec_in, StoredRun, Run):
         with pytest.raises(SettingError, match=f"run.json cannot be read: {message}"):
             reader(str(tmp_path))
 

@@ -16,7 +16,7 @@ from estimator_train.app import datasets
 from estimator_train.app.metrics import tasks
 from estimator_train.app.report import plots
 from estimator_train.app.running import reporting
-from estimator_train.app.running.evaluation import Evaluation
+from estimator_train.app.running.evaluation import Evaluated
 from estimator_train.app.running.reporting import Reporter
 from estimator_train.app.runs import run_file
 
@@ -40,7 +40,7 @@ def test_the_most_confidently_wrong_come_first(reporter, data):
     paths = sorted(data.eval.paths)  # two bright ones, two dark ones
     probabilities = np.array([[0.4, 0.6], [0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     metrics = {"loss": 1.0, "global_step": 3}
-    reporter.add("model.ckpt-3", Evaluation(metrics, np.array([0, 0, 1, 1]), probabilities), data)
+    reporter.add("model.ckpt-3", Evaluated(metrics, np.array([0, 0, 1, 1]), probabilities), data)
     page = Path(reporter.write()).read_text()
     names = ["/".join(Path(path).parts[-2:]) for path in paths]
     assert captions(page) == [
@@ -58,7 +58,7 @@ def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, data,
     run_file.save(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
     labels, outputs = np.array([0, 0, 1, 1]), np.eye(2, dtype="float32")[[0, 0, 1, 1]]
     result = tasks.named(settings.task).result(settings.class_names, labels, outputs)
-    reporter.add("model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, labels, outputs, result), data)
+    reporter.add("model.ckpt-3", Evaluated({"loss": 1.0, "global_step": 3}, labels, outputs, result), data)
     assert Path(reporter.write()).read_text().count('alt="Augmented image ') == 4
 
 
@@ -85,7 +85,7 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
     run_file.save(tmp_path, dataclasses.asdict(settings))
     reporter = Reporter(settings, str(tmp_path))
     probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])
-    reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities), data)
+    reporter.add("model.ckpt-3", Evaluated({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities), data)
     page = Path(reporter.write()).read_text()
     assert [name for *_, name in captions(page)] == ["example 3", "example 4"]
     shown = [

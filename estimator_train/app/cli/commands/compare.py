@@ -9,8 +9,8 @@ from estimator_train._engine.host.files import printable, quoted
 from estimator_train.app.cli.parameters import Value
 from estimator_train.app.errors import one_line_errors
 from estimator_train.app.running.messages import warn
-from estimator_train.app.running.opened_run import open_run
 from estimator_train.app.running.planning import must_be_fetched
+from estimator_train.app.running.run import Run
 from estimator_train.app.running.startup import starting_tensorflow
 from estimator_train.app.runs.values import Directory, OutputFile
 
@@ -39,7 +39,8 @@ def compare(model_dirs, out):
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:
         raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
-    runs, settings = zip(*map(open_run, folders), strict=True)
+    runs = [Run(folder) for folder in folders]
+    settings = [run.spec.settings for run in runs]
     _check_classes(folders, settings)
 
     with starting_tensorflow():

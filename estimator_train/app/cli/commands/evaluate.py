@@ -6,18 +6,12 @@ from types import SimpleNamespace
 
 import click
 
-from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.parameters import Value
 from estimator_train.app.cli.run_options import run_options
-from estimator_train.app.errors import SettingError, one_line_errors
-from estimator_train.app.running import changed_images
-from estimator_train.app.running.directories import check_directory, is_writable
-from estimator_train.app.running.messages import warn
-from estimator_train.app.running.opened_run import data_of_run, open_run, other_data
-from estimator_train.app.running.selected_checkpoint import checkpoint_prefix
-from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.errors import one_line_errors
+from estimator_train.app.running.run import Run
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.app.runs.rules import Excludes, check_rules
 from estimator_train.app.runs.values import Directory, OneOf, OutputFile
@@ -75,78 +69,20 @@ def evaluate(**flags):
     """
     flags = SimpleNamespace(**flags)
     check_rules(vars(flags), _RULES)
-    run, settings = open_run(flags.model_dir, flags.trust_run)
-    place = None  # of what is kept of the evaluation
-    if is_remote(flags.model_dir) or is_writable(flags.model_dir):
-        place = flags.model_dir
-    _check_run(flags, settings, place)
-    checkpoint = None
-    if not flags.all:
-        checkpoint = checkpoint_prefix(run, flags.checkpoint)
-    settings, data, images = _data(flags, run, settings)
-
-    with starting_tensorflow():
-        from estimator_train.app.running import build
-
-    paths = build.checkpoint_paths(run, checkpoint, every=flags.all)
-    results = sorted(_evaluated(flags, settings, data, place, paths, images), key=_rank)
+    run = Run(flags.model_dir, trust_run=flags.trust_run)
+    checkpoints = None if flags.all else [flags.checkpoint]
+    options = {"choose_thresholds": flags.choose_thresholds, "names_examples": bool(flags.predictions)}
+    evaluations = []
+    for evaluation in run.evaluations_of(checkpoints, flags.dataset, flags.data_dir, **options):
+        if flags.predictions and evaluation.result:
+            with one_line_errors():
+                evaluation.write_predictions(flags.predictions)
+        evaluations.append(evaluation)
+    results = sorted(((each.entry, each.result) for each in evaluations), key=_rank)
     entries = [entry for entry, _ in results]
     output_format.write(flags, entries, _rows(results), lambda: _text(results, flags.all))
     lacks_predictions = flags.predictions and any(result is None for _, result in results)
     return int(bool(lacks_predictions))
-
-
-def _check_run(flags, settings, place):
-    """Rejects a run that lacks what a flag needs; says if it cannot keep evaluations."""
-    if place is None:
-        if flags.choose_thresholds:
-            check_directory(flags.model_dir, "model_dir")
-        warn(f"no permission to write in {flags.model_dir}: the evaluation is not kept")
-    if flags.choose_thresholds and settings.task != "multilabel":
-        raise SettingError(
-            "{choose_thresholds} needs a run with {task=multilabel}, and the task of {0} is {1}",
-            flags.model_dir,
-            settings.task,
-        )
-    if flags.predictions and not (settings.class_names or settings.task == "regression"):
-        raise SettingError("{predictions} needs classes, and the run in {0} has none", flags.model_dir)
-
-
-def _data(flags, run, settings):
-    """Returns the settings and the dataset to evaluate with, and where the images are, if not those of the run."""
-    images = flags.data_dir or flags.dataset
-    if images:
-        own, (settings, data) = settings, other_data(settings, flags.dataset, flags.data_dir)
-        changed_images.say_trained_on(own, data)
-    else:
-        data = data_of_run(run, settings, flags.trust_run)
-        changed_images.say_changes(run, settings, data)
-    if flags.all and data and data.validation_examples:
-        # The evaluation images would no longer judge what they have chosen.
-        click.echo(f"ranking on the {data.validation_examples} validation images", err=True)
-        data, images = data.to_choose_on(), images or "validation"
-    return settings, data, images
-
-
-def _evaluated(flags, settings, data, place, paths, images):
-    """Evaluates checkpoints, keeps what comes of it, and yields (entry of evaluations.jsonl, result) of each."""
-    from estimator_train.app.running import evaluation, label_thresholds
-    from estimator_train.app.runs import predictions_file
-
-    thresholds = None  # checkpoints are ranked by the same thresholds
-    if flags.choose_thresholds:
-        thresholds = label_thresholds.choose(settings, data, flags.model_dir, *paths)
-    elif not flags.all:
-        thresholds = label_thresholds.kept(settings, flags.model_dir, *paths)
-    evaluations = evaluation.evaluate(settings, data, place, paths, thresholds)
-    for path, evaluated in zip(paths, evaluations, strict=True):
-        entry = evaluation.keep(settings, data, place, path, evaluated, name=evaluation.AFTERWARDS, images=images)
-        if flags.predictions and evaluated.result:
-            columns = settings.task, settings.class_names
-            examples = evaluated.labels, evaluated.outputs
-            with one_line_errors():
-                predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
-        yield entry, evaluated.result
 
 
 def _rank(result):

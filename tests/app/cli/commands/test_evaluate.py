@@ -197,7 +197,7 @@ def test_predictions_csv_belongs_to_the_evaluation_that_compare_shows(settings, 
     def predictions_after(step, predicted, **about):
         labels, outputs = np.array([0, 1]), np.eye(2)[predicted]
         result = tasks.named("classification").result(settings.class_names, labels, outputs)
-        evaluated = evaluation.Evaluation({"loss": 0.5, "global_step": step}, labels, outputs, result)
+        evaluated = evaluation.Evaluated({"loss": 0.5, "global_step": step}, labels, outputs, result)
         evaluation.keep(settings, None, tmp_path, f"model.ckpt-{step}", evaluated, **about)
         classes = [each.predicted_class for each in predictions_file.read(tmp_path).values()]
         return [settings.class_names.index(name) for name in classes]

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from estimator_train import input_fns, model_to_estimator
 from estimator_train._engine.exports.directories import exports_in
 from estimator_train.app.cli.commands import predict
-from estimator_train.app.running import build, prediction
+from estimator_train.app.running import build, image_paths, prediction
 from estimator_train.app.runs import run_file, thresholds
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
@@ -203,7 +203,7 @@ def dark_is_closed(monkeypatch):
 
 def test_folders_that_cannot_be_read_are_named_and_the_others_searched(scans, dark_is_closed):
     others, unreadable = collections.Counter(), []
-    found = predict._image_files(str(scans), others, unreadable)
+    found = image_paths._image_files(str(scans), others, unreadable)
     assert found == sorted(map(str, (scans / "bright").glob("*")))
     assert unreadable == [f"{scans}/dark cannot be read: Permission denied"]
 
