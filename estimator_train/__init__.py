@@ -43,10 +43,10 @@ _HOMES = {
             "RegressionHead"
         ),
         "hooks": (
-            "CallbacksHook CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook "
-            "LoggerHook LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook ProgressHook "
-            "SecondOrStepTimer SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook "
-            "StopAtStepHook SummarySaverHook TimingHook"
+            "CallbacksHook CheckpointSaverHook CheckpointSaverListener EvaluationListener FeedFnHook FinalOpsHook "
+            "GlobalStepWaiterHook LoggerHook LoggerListener LoggingTensorHook NanLossDuringTrainingError NanTensorHook "
+            "ProfilerHook ProgressHook SecondOrStepTimer SessionRunArgs SessionRunContext SessionRunHook "
+            "SessionRunValues StepCounterHook StopAtStepHook SummarySaverHook TimingHook"
         ),
         "keras_estimator": "model_to_estimator",
         "_engine.model_fn": "EstimatorSpec ModeKeys",

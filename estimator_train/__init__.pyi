@@ -48,10 +48,12 @@ from estimator_train.heads import RegressionHead as RegressionHead
 from estimator_train.hooks import CallbacksHook as CallbacksHook
 from estimator_train.hooks import CheckpointSaverHook as CheckpointSaverHook
 from estimator_train.hooks import CheckpointSaverListener as CheckpointSaverListener
+from estimator_train.hooks import EvaluationListener as EvaluationListener
 from estimator_train.hooks import FeedFnHook as FeedFnHook
 from estimator_train.hooks import FinalOpsHook as FinalOpsHook
 from estimator_train.hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
 from estimator_train.hooks import LoggerHook as LoggerHook
+from estimator_train.hooks import LoggerListener as LoggerListener
 from estimator_train.hooks import LoggingTensorHook as LoggingTensorHook
 from estimator_train.hooks import NanLossDuringTrainingError as NanLossDuringTrainingError
 from estimator_train.hooks import NanTensorHook as NanTensorHook

@@ -219,7 +219,8 @@ class Estimator:
         steps, max_steps = _whole("steps", steps), _whole("max_steps", max_steps)
         self._check_trains_here()
         hooks = check_hooks(hooks)
-        listeners = check_listeners(saving_listeners, "saving_listeners must be a list of CheckpointSaverListener")
+        message = "saving_listeners must be a list of CheckpointSaverListener"
+        listeners = check_listeners(saving_listeners, tf.compat.v1.train.CheckpointSaverListener, message)
 
         alone: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if self._config.is_chief:

@@ -19,6 +19,7 @@ from estimator_train._engine.exports.receivers import InputReceiver
 from estimator_train._engine.host.files import owner_of_unfinished, unfinished, write_whole
 from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train.estimator import Estimator
+from estimator_train.hooks.logger import LoggerListener
 from estimator_train.loggers import Logger
 
 log = tf.get_logger()
@@ -326,28 +327,24 @@ class BestCheckpointExporter(_NamedExporter):
 
 
 class LoggerExporter(_NamedExporter):
-    """Passes the metrics of each evaluation to loggers; `LoggerHook` passes them those of training.
+    """A `LoggerListener` as an exporter, for programs written for version 0.1.0; its name is `name`.
 
-        >>> logger = et.loggers.CSVLogger("runs/oct2017")
-        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.LoggerExporter(logger))
-
-    Args:
-      loggers: loggers from `estimator_train.loggers`, or your own.
-      name: name of the exporter.
+    >>> logger = et.loggers.CSVLogger("runs/oct2017")
+    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.LoggerExporter(logger))
     """
 
     def __init__(self, *loggers: Logger, name: str = "loggers") -> None:
-        self._loggers = loggers
         self._name = name
+        self._listener = LoggerListener(*loggers)
         self._logged: tuple[str, str] | None = None
 
     def _export(self, evaluated: _Evaluated) -> None:
-        # The last checkpoint is exported twice, and has other metrics if callbacks have changed its weights meanwhile.
-        evaluation = evaluated.checkpoint, repr(evaluated.result)  # which may have arrays
-        if evaluation != self._logged:
-            for logger in self._loggers:
-                logger.log_evaluation(evaluated.result)
-            self._logged = evaluation
+        logged = evaluated.checkpoint, repr(evaluated.result)
+        if logged != self._logged:  # exporters that return None get the last checkpoint twice
+            self._listener.after_evaluation(
+                evaluated.estimator, evaluated.checkpoint, evaluated.result, evaluated.is_final
+            )
+            self._logged = logged
 
 
 def _keep_checkpoint(directory: str, checkpoint: str, eval_result: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.cluster import tasks
 from estimator_train._engine.cluster.completion import marking_completion
-from estimator_train._engine.hooks import EpochHook, check_hooks, check_listeners
+from estimator_train._engine.hooks import check_hooks, check_listeners
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.keras_forms import check_input_fn, is_callback, is_model, refuses_keras_arguments, shown
 from estimator_train._engine.model_fn import ModeKeys
@@ -22,6 +22,7 @@ from estimator_train._engine.types import InputFn, Session, SessionRunHook
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
+from estimator_train.hooks.evaluation_listener import EvaluationListener
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -58,7 +59,9 @@ class TrainSpec(_TrainSpec):
     ) -> TrainSpec:
         check_input_fn(input_fn)
         _check_at_least(1, max_steps=max_steps)
-        listeners = check_listeners(saving_listeners, "saving_listeners must be CheckpointSaverListeners")
+        listeners = check_listeners(
+            saving_listeners, v1.train.CheckpointSaverListener, "saving_listeners must be CheckpointSaverListeners"
+        )
         return super().__new__(cls, input_fn, max_steps, check_hooks(hooks, _HOOKS_MESSAGE), listeners)
 
 
@@ -71,6 +74,7 @@ class _EvalSpec(NamedTuple):
     start_delay_secs: float
     throttle_secs: float
     every_steps: int | None
+    listeners: tuple[EvaluationListener, ...]
 
 
 class EvalSpec(_EvalSpec):
@@ -89,9 +93,10 @@ class EvalSpec(_EvalSpec):
       every_steps: evaluates at the multiples of this number of global steps; overrides `throttle_secs`. Checkpoints are
         then saved at these steps and at multiples of `RunConfig.save_checkpoints_steps`, but not by the seconds of
         `RunConfig.save_checkpoints_secs`.
+      listeners: iterable of `EvaluationListener`, called after every evaluation and its exporters.
 
     Raises:
-      TypeError: If `input_fn` is not callable, or a hook, an exporter or the name has the wrong type.
+      TypeError: If `input_fn` is not callable, or a hook, an exporter, a listener or the name has the wrong type.
       ValueError: If a number is out of range, or exporters have no names or share one.
     """
 
@@ -109,6 +114,7 @@ class EvalSpec(_EvalSpec):
         throttle_secs: float = 600,
         *,
         every_steps: int | None = None,
+        listeners: Iterable[EvaluationListener] | None = None,
     ) -> EvalSpec:
         check_input_fn(input_fn)
         _check_at_least(1, steps=steps, every_steps=every_steps)
@@ -116,10 +122,14 @@ class EvalSpec(_EvalSpec):
         if not isinstance(name, str | None):
             raise TypeError(f"`name` must be string, given: {name!r}")
         checked = check_hooks(hooks, _HOOKS_MESSAGE), _checked_exporters(exporters)
-        return super().__new__(cls, input_fn, steps, name, *checked, start_delay_secs, throttle_secs, every_steps)
+        heard_by = check_listeners(listeners, EvaluationListener, "listeners must be EvaluationListeners")
+        return super().__new__(
+            cls, input_fn, steps, name, *checked, start_delay_secs, throttle_secs, every_steps, heard_by
+        )
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return tuple(self)[:-1], {"every_steps": self.every_steps}  # copies need it: every_steps is keyword-only
+        # Copies need it, because the last two are keyword-only.
+        return tuple(self)[:-2], {"every_steps": self.every_steps, "listeners": self.listeners}
 
 
 # In a cluster it returns None. The hints use Any instead, so single-process callers may unpack the pair.
@@ -232,6 +242,7 @@ class _Evaluation:
 
     def __init__(self, estimator: Estimator, spec: EvalSpec) -> None:
         self.spec = spec
+        self.listeners = list(spec.listeners)
         self.metrics: dict[str, Any] = {}
         self.exports: list[str | bytes | None] = []
         self._estimator = estimator
@@ -258,11 +269,12 @@ class _Evaluation:
         return is_due
 
     def run(self, checkpoint: str | None, is_the_final_export: bool) -> None:
-        """Evaluates `checkpoint` unless already done, and calls the exporters that have not exported it.
+        """Evaluates `checkpoint` unless already done, calls exporters that have not exported it, and then listeners.
 
         There is none, and the initial weights are evaluated, if a user's CheckpointSaverHook saves elsewhere.
         """
         estimator, spec = self._estimator, self.spec
+        last_heard = self.checkpoint, repr(self.metrics)  # which may have arrays
         if checkpoint != self.checkpoint or checkpoints.stamp(checkpoint) != self._stamp:  # callbacks may save it again
             self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
             self.exports = [None] * len(spec.exporters)
@@ -277,6 +289,16 @@ class _Evaluation:
                     eval_result=self.metrics,
                     is_the_final_export=is_the_final_export,
                 )
+        # At the end, callbacks have saved the last checkpoint again, and may have changed its metrics.
+        if is_the_final_export and last_heard == (checkpoint, repr(self.metrics)):
+            return
+        for listener in self.listeners:
+            listener.after_evaluation(
+                estimator=estimator,
+                checkpoint_path=checkpoint,  # type: ignore[arg-type]  # see above
+                eval_result=self.metrics,
+                is_final=is_the_final_export,
+            )
 
     def metric_names(self) -> list[str]:
         """Returns the names of the evaluation's metrics, without running it."""
@@ -285,18 +307,36 @@ class _Evaluation:
             return sorted(run.spec.eval_metric_ops)
 
 
+class _HearsOthers(EvaluationListener):
+    """Passes a hook the evaluations of an EvalSpec but the first, whose name its metrics get as a prefix."""
+
+    def __init__(self, hook: EvaluationListener, name: str | None) -> None:
+        self._hook = hook
+        self._name = name
+
+    def after_evaluation(
+        self, estimator: Estimator, checkpoint_path: str, eval_result: dict[str, Any], is_final: bool
+    ) -> None:
+        named = {
+            name if name == "global_step" else f"{self._name}_{name}": value for name, value in eval_result.items()
+        }
+        self._hook.after_evaluation(
+            estimator=estimator, checkpoint_path=checkpoint_path, eval_result=named, is_final=is_final
+        )
+
+
 class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
     """Evaluates checkpoints during training, except at step 0 and at `max_steps`, which is evaluated afterwards.
 
-    If there are callbacks, which need its metrics, the checkpoint at `max_steps` is evaluated here, too. Before the
-    first step, the listener gives the early-stopping hooks the names of the metrics.
+    If a hook listens, as a CallbacksHook does, the checkpoint at `max_steps` is evaluated here, too. Before the first
+    step, early-stopping hooks get the names of the metrics from here.
     """
 
     def __init__(self, estimator: Estimator, evaluations: list[_Evaluation], train_spec: TrainSpec) -> None:
         self._estimator = estimator
         self._evaluations = evaluations
         self._train_spec = train_spec
-        self._epoch_hooks = [hook for hook in train_spec.hooks if isinstance(hook, EpochHook)]
+        self._listening_hooks = [hook for hook in train_spec.hooks if isinstance(hook, EvaluationListener)]
         self._started = False
 
     def after_save(self, session: Session, global_step_value: int) -> None:
@@ -304,7 +344,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
             self._start(global_step_value)
             return
         is_last = global_step_value == self._train_spec.max_steps
-        if is_last and not self._epoch_hooks:
+        if is_last and not self._listening_hooks:
             return
         due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
         self._evaluate(due, tf.train.latest_checkpoint(self._estimator._config.model_dir), global_step_value)
@@ -316,9 +356,6 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         with time_spent.counted_as(time_spent.EVALUATION), model.just_saved(path if is_current else None):
             for evaluation in due:
                 evaluation.run(path, is_the_final_export=False)
-        if due:
-            for hook in self._epoch_hooks:
-                hook.evaluated(self._logs(due))
 
     def end(self, session: Session, global_step_value: int) -> None:
         """Evaluates the end of an epoch that a callback has cut short, as fit does."""
@@ -326,18 +363,8 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         evaluated = [evaluation.checkpoint for evaluation in self._evaluations]
         is_last = global_step_value == self._train_spec.max_steps
         is_over = is_last or not getattr(session, "is_interrupted", False)
-        if self._started and is_over and self._epoch_hooks and path not in evaluated:
+        if self._started and is_over and self._listening_hooks and path not in evaluated:
             self._evaluate(self._evaluations, path, global_step_value)
-
-    def _logs(self, evaluations: list[_Evaluation]) -> dict[str, Any]:
-        """Returns the metrics of `evaluations`, prefixed with the evaluation's name except for the first one."""
-        logs = {}
-        for evaluation in evaluations:
-            prefix = f"{evaluation.spec.name}_"
-            if evaluation is self._evaluations[0]:
-                prefix = ""
-            logs |= {f"{prefix}{name}": value for name, value in evaluation.metrics.items() if name != "global_step"}
-        return logs
 
     def _start(self, global_step: int) -> None:
         self._started = True
@@ -345,6 +372,11 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
             _watch(self._evaluations, self._train_spec.hooks)
             for evaluation in self._evaluations:
                 evaluation.start(self._estimator._newest_checkpoint(), global_step)
+        first, *others = self._evaluations
+        for hook in self._listening_hooks:
+            first.listeners.append(hook)
+            for other in others:
+                other.listeners.append(_HearsOthers(hook, other.spec.name))
 
 
 def _watch(evaluations: list[_Evaluation], hooks: Iterable[SessionRunHook]) -> None:

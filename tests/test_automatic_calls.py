@@ -59,7 +59,7 @@ def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=Fa
 
     calls, table, history = Calls(), et.loggers.CSVLogger(directory), keras.callbacks.History()
     eval_spec = et.EvalSpec(
-        lambda: examples().batch(8).take(3), None, exporters=[et.LoggerExporter(table)], every_steps=10
+        lambda: examples().batch(8).take(3), None, listeners=[et.LoggerListener(table)], every_steps=10
     )
     estimator = et.model_to_estimator(model_of(keras), config=config)
     for last_step in (STEPS // 2 + 3, 10 * STEPS):  # checkpoints are not counted from the step it resumes at

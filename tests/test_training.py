@@ -318,7 +318,8 @@ def test_training_without_checkpoints_is_refused(make_estimator):
         (TypeError, "`input_fn` must be callable, given: 'data'", {"input_fn": "data"}),
         (ValueError, "Must specify max_steps > 0, given: 0", {"max_steps": 0}),
         (TypeError, "All hooks must be `SessionRunHook` instances, given: 7", {"hooks": [7]}),
-        (TypeError, "CheckpointSaverListeners, given: 7", {"saving_listeners": [7]}),
+        (TypeError, "CheckpointSaverListeners, given: 7$", {"saving_listeners": [7]}),
+        (TypeError, "CheckpointSaverListeners, given: 7, which is not a list", {"saving_listeners": 7}),
     ],
 )
 def test_a_bad_train_spec_is_refused(error, match, arguments):
@@ -341,6 +342,8 @@ def test_a_bad_train_spec_is_refused(error, match, arguments):
             "`exporters` must be an Exporter, an iterable of Exporter, or `None`, found \\[7\\]",
             {"exporters": [7]},
         ),
+        (TypeError, "listeners must be EvaluationListeners, given: 7$", {"listeners": [7]}),
+        (TypeError, "listeners must be EvaluationListeners, given: 7, which is not a list", {"listeners": 7}),
         (ValueError, "An Exporter cannot have a name that is `None` or empty", {"exporters": Recorder("")}),
         (ValueError, "An Exporter cannot have a name that is `None` or empty", {"exporters": Recorder(None)}),
         (ValueError, "must have unique names.*'a', 'a'", {"exporters": (Recorder(name) for name in "aa")}),
@@ -353,13 +356,13 @@ def test_a_bad_eval_spec_is_refused(error, match, arguments):
 
 def test_specs_are_tuples_with_the_defaults_of_tf_estimator():
     assert et.TrainSpec(FAR) == (FAR, None, (), ())
-    assert et.EvalSpec(FAR) == (FAR, 100, None, (), (), 120, 600, None)
+    assert et.EvalSpec(FAR) == (FAR, 100, None, (), (), 120, 600, None, ())
     exporter = Recorder()
     assert et.EvalSpec(FAR, exporters=exporter).exporters == et.EvalSpec(FAR, exporters=[exporter]).exporters
     assert et.EvalSpec(FAR)._replace(steps=3).steps == 3
 
 
 def test_an_eval_spec_can_be_copied():
-    spec = et.EvalSpec(lambda: None, name="val", every_steps=3)
+    spec = et.EvalSpec(lambda: None, name="val", every_steps=3, listeners=[et.LoggerListener()])
     assert copy.copy(spec) == spec
     assert copy.deepcopy(spec).every_steps == 3

@@ -10,7 +10,7 @@ from estimator_train._engine.keras_forms import is_array, is_callback, shown
 from estimator_train._engine.run_config import RunConfig
 from estimator_train._engine.session import private_tensorflow
 from estimator_train._engine.session.timer import StepTimer
-from estimator_train._engine.types import CheckpointSaverListener, SessionRunHook
+from estimator_train._engine.types import SessionRunHook
 
 v1 = tf.compat.v1
 
@@ -149,10 +149,6 @@ class EpochHook(SessionRunHook):
         """Called before `begin` with the model being trained, a function that resets its metrics, and the RunConfig."""
         raise NotImplementedError
 
-    def evaluated(self, metrics: dict[str, Any]) -> None:
-        """Called by `train_and_evaluate` with the metrics of an evaluation, in or before the step's `after_run`."""
-        raise NotImplementedError
-
 
 def check_hooks(
     hooks: Iterable[SessionRunHook] | None, message: str = "Hooks must be a SessionRunHook"
@@ -173,12 +169,15 @@ def _way_of_callback(given: object) -> str:
     return "; pass Keras callbacks as hooks=[CallbacksHook([...])]" if is_callback(given) else ""
 
 
-def check_listeners(
-    listeners: Iterable[CheckpointSaverListener] | None, message: str
-) -> tuple[CheckpointSaverListener, ...]:
-    """Returns `listeners`, an iterable or None, as a tuple. Raises TypeError with `message` for other objects in it."""
+def check_listeners(listeners: Iterable[Any] | None, kind: type, message: str) -> tuple[Any, ...]:
+    """Returns `listeners`, an iterable or None, as a tuple.
+
+    Raises TypeError with `message` if it is not iterable, or for an object in it of another class than `kind`.
+    """
+    if not isinstance(listeners, Iterable | None):
+        raise TypeError(f"{message}, given: {listeners!r}, which is not a list{_way_of_callback(listeners)}")
     listeners = tuple(listeners or ())
     for listener in listeners:
-        if not isinstance(listener, tf.compat.v1.train.CheckpointSaverListener):
+        if not isinstance(listener, kind):
             raise TypeError(f"{message}, given: {listener}{_way_of_callback(listener)}")
     return listeners

@@ -7,7 +7,7 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -20,35 +20,6 @@ from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.types import Strategy
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
-_Value = TypeVar("_Value")
-
-
-class _Fact(Generic[_Value]):
-    """A read-only property, kept in the attribute `_<name>`, which old programs read and set, too."""
-
-    _on_set = "{0} of a RunConfig cannot be set; TF_CONFIG and the strategy decide it."
-
-    def __init__(self, text: str | None = None) -> None:
-        self.__doc__ = text
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, config: None, owner: type) -> _Fact[_Value]: ...
-    @overload
-    def __get__(self, config: RunConfig, owner: type) -> _Value: ...
-    def __get__(self, config: RunConfig | None, owner: type) -> Any:
-        return self if config is None else vars(config)[f"_{self._name}"]
-
-    def __set__(self, config: RunConfig, value: _Value) -> NoReturn:
-        raise AttributeError(self._on_set.format(self._name))
-
-
-class _Setting(_Fact[_Value]):
-    """A fact that an argument of the constructor gives."""
-
-    _on_set = "{0} of a RunConfig cannot be set; replace({0}=...) makes a changed copy."
 
 
 class RunConfig:
@@ -109,44 +80,6 @@ class RunConfig:
       TypeError: If `cluster`, `task` or `service` in TF_CONFIG is not a JSON object.
     """
 
-    model_dir = _Setting[str | Any]()  # None only until an Estimator has the config
-    tf_random_seed = _Setting[int | None]()
-    save_summary_steps = _Setting[int | None]()
-    save_checkpoints_steps = _Setting[int | None]()
-    save_checkpoints_secs = _Setting[float | None]()
-    session_config = _Setting[tf.compat.v1.ConfigProto | None]()
-    keep_checkpoint_max = _Setting[int | None]()
-    keep_checkpoint_every_n_hours = _Setting[float | None]()
-    log_step_count_steps = _Setting[int | None]()
-    train_distribute = _Setting[tf.distribute.Strategy | None]()
-    device_fn = _Setting[Callable[[tf.Operation], str] | None]()
-    protocol = _Setting[str | None]()
-    eval_distribute = _Setting[tf.distribute.Strategy | None]()
-    experimental_distribute = _Setting[None]()
-    experimental_max_worker_delay_secs = _Setting[int | None]()
-    session_creation_timeout_secs = _Setting[float | None]()
-    checkpoint_save_graph_def = _Setting[bool]()
-    steps_per_loop = _Setting[int | Literal["auto"]]()
-    accumulate_steps = _Setting[int]()
-    mixed_precision = _Setting[str | None]()
-    recompute = _Setting[bool]()
-    jit_compile = _Setting[bool]()
-    async_checkpoints = _Setting[bool]()
-    resume_input = _Setting[bool]()
-    deterministic = _Setting[bool]()
-
-    cluster_spec = _Fact[tf.train.ClusterSpec]("The cluster's jobs and addresses; empty if there is no cluster.")
-    task_type = _Fact[str]("One of `TaskType`.")
-    task_id = _Fact[int]("Index of the task among the tasks of its type.")
-    global_id_in_cluster = _Fact[int | None](
-        "Index among all tasks of the cluster: the chief first, parameter servers last, others by their jobs' names."
-    )
-    is_chief = _Fact[bool]("Whether this task writes checkpoints and event files.")
-    num_worker_replicas = _Fact[int]("Number of tasks that train, including the chief.")
-    num_ps_replicas = _Fact[int]("Number of parameter servers.")
-    master = _Fact[str]('Address of the server that training sessions connect to; "" means this process.')
-    evaluation_master = _Fact[str]("Address of the server that evaluation sessions connect to.")
-    service = _Fact[dict | None]("The `service` entry of TF_CONFIG.")
     _other_checkpoint_steps: tuple[int, ...] = ()  # evaluations need checkpoints at their multiples, too
 
     @refuses_keras_arguments
@@ -179,10 +112,192 @@ class RunConfig:
         resume_input: bool = False,
         deterministic: bool = False,
     ) -> None:
-        given = locals()
-        vars(self).update({f"_{name}": given[name] for name in _SETTINGS})
+        self._model_dir: Any = model_dir
+        self._tf_random_seed = tf_random_seed
+        self._save_summary_steps = save_summary_steps
+        self._save_checkpoints_steps = save_checkpoints_steps
+        self._save_checkpoints_secs = save_checkpoints_secs
+        self._session_config = session_config
+        self._keep_checkpoint_max = keep_checkpoint_max
+        self._keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
+        self._log_step_count_steps = log_step_count_steps
+        self._train_distribute = train_distribute
+        self._device_fn = device_fn
+        self._protocol = protocol
+        self._eval_distribute = eval_distribute
+        self._experimental_distribute = experimental_distribute
+        self._experimental_max_worker_delay_secs = experimental_max_worker_delay_secs
+        self._session_creation_timeout_secs = session_creation_timeout_secs
+        self._checkpoint_save_graph_def = checkpoint_save_graph_def
+        self._steps_per_loop = steps_per_loop
+        self._accumulate_steps = accumulate_steps
+        self._mixed_precision = mixed_precision
+        self._recompute = recompute
+        self._jit_compile = jit_compile
+        self._async_checkpoints = async_checkpoints
+        self._resume_input = resume_input
+        self._deterministic = deterministic
         self._normalize_and_check()
         self._take_task(read_tf_config())
+
+    @property
+    def model_dir(self) -> str | Any:  # None only until an Estimator has the config
+        return self._model_dir
+
+    @property
+    def tf_random_seed(self) -> int | None:
+        return self._tf_random_seed
+
+    @property
+    def save_summary_steps(self) -> int | None:
+        return self._save_summary_steps
+
+    @property
+    def save_checkpoints_steps(self) -> int | None:
+        return self._save_checkpoints_steps
+
+    @property
+    def save_checkpoints_secs(self) -> float | None:
+        return self._save_checkpoints_secs
+
+    @property
+    def session_config(self) -> tf.compat.v1.ConfigProto | None:
+        return self._session_config
+
+    @property
+    def keep_checkpoint_max(self) -> int | None:
+        return self._keep_checkpoint_max
+
+    @property
+    def keep_checkpoint_every_n_hours(self) -> float | None:
+        return self._keep_checkpoint_every_n_hours
+
+    @property
+    def log_step_count_steps(self) -> int | None:
+        return self._log_step_count_steps
+
+    @property
+    def train_distribute(self) -> tf.distribute.Strategy | None:
+        return self._train_distribute
+
+    @property
+    def device_fn(self) -> Callable[[tf.Operation], str] | None:
+        return self._device_fn
+
+    @property
+    def protocol(self) -> str | None:
+        return self._protocol
+
+    @property
+    def eval_distribute(self) -> tf.distribute.Strategy | None:
+        return self._eval_distribute
+
+    @property
+    def experimental_distribute(self) -> object | None:  # always None: it has given the two strategies
+        return self._experimental_distribute
+
+    @property
+    def experimental_max_worker_delay_secs(self) -> int | None:
+        return self._experimental_max_worker_delay_secs
+
+    @property
+    def session_creation_timeout_secs(self) -> float | None:
+        return self._session_creation_timeout_secs
+
+    @property
+    def checkpoint_save_graph_def(self) -> bool:
+        return self._checkpoint_save_graph_def
+
+    @property
+    def steps_per_loop(self) -> int | Literal["auto"]:
+        return self._steps_per_loop
+
+    @property
+    def accumulate_steps(self) -> int:
+        return self._accumulate_steps
+
+    @property
+    def mixed_precision(self) -> str | None:
+        return self._mixed_precision
+
+    @property
+    def recompute(self) -> bool:
+        return self._recompute
+
+    @property
+    def jit_compile(self) -> bool:
+        return self._jit_compile
+
+    @property
+    def async_checkpoints(self) -> bool:
+        return self._async_checkpoints
+
+    @property
+    def resume_input(self) -> bool:
+        return self._resume_input
+
+    @property
+    def deterministic(self) -> bool:
+        return self._deterministic
+
+    @property
+    def cluster_spec(self) -> tf.train.ClusterSpec:
+        """The cluster's jobs and addresses; empty if there is no cluster."""
+        return self._cluster_spec
+
+    @property
+    def task_type(self) -> str:
+        """One of `TaskType`."""
+        return self._task_type
+
+    @property
+    def task_id(self) -> int:
+        """Index of the task among the tasks of its type."""
+        return self._task_id
+
+    @property
+    def global_id_in_cluster(self) -> int | None:
+        """Index among all tasks of the cluster: the chief first, then by their jobs' names, parameter servers last."""
+        return self._global_id_in_cluster
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task writes checkpoints and event files."""
+        return self._is_chief
+
+    @property
+    def num_worker_replicas(self) -> int:
+        """Number of tasks that train, including the chief."""
+        return self._num_worker_replicas
+
+    @property
+    def num_ps_replicas(self) -> int:
+        """Number of parameter servers."""
+        return self._num_ps_replicas
+
+    @property
+    def master(self) -> str:
+        """Address of the server that training sessions connect to; "" means this process."""
+        return self._master
+
+    @property
+    def evaluation_master(self) -> str:
+        """Address of the server that evaluation sessions connect to."""
+        return self._evaluation_master
+
+    @property
+    def service(self) -> dict | None:
+        """The `service` entry of TF_CONFIG."""
+        return self._service
+
+    def __setattr__(self, name: str, value: object) -> None:
+        own = vars(RunConfig).get(name)
+        if isinstance(own, property) and getattr(type(self), name) is own:  # a subclass may have another in its place
+            way = "TF_CONFIG and the strategy decide it"
+            if name in _SETTINGS:
+                way = f"replace({name}=...) makes a changed copy"
+            raise AttributeError(f"{name} of a RunConfig cannot be set; {way}.")
+        super().__setattr__(name, value)
 
     def _take_task(self, tf_config: dict[str, Any]) -> None:
         """Takes this process' task, and what goes with it, from a decoded TF_CONFIG and the strategy."""
@@ -194,8 +309,16 @@ class RunConfig:
             task = ClusterTask()
         else:
             task = ClusterTask.from_tf_config(tf_config)
-        vars(self).update({f"_{name}": fact for name, fact in vars(task).items() if hasattr(RunConfig, name)})
         self._cluster_spec = tf.train.ClusterSpec(task.cluster)
+        self._task_type = task.task_type
+        self._task_id = task.task_id
+        self._global_id_in_cluster = task.global_id_in_cluster
+        self._is_chief = task.is_chief
+        self._num_worker_replicas = task.num_worker_replicas
+        self._num_ps_replicas = task.num_ps_replicas
+        self._master = task.master
+        self._evaluation_master = task.evaluation_master
+        self._service = task.service
         self._model_dir = _agreed_model_dir(self.model_dir, tf_config)
         self._distribute_coordinator_mode = "independent_worker" if coordinated else None
         if task.cluster and not is_synchronous and self.session_config is None:

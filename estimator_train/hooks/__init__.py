@@ -1,11 +1,12 @@
-"""Hooks: TensorFlow's, under their old names, and those of this package."""
+"""Hooks and listeners: TensorFlow's, under their old names, and those of this package."""
 
 from typing import TypeAlias
 
 import tensorflow as tf
 
 from estimator_train.hooks.callbacks import CallbacksHook
-from estimator_train.hooks.logger import LoggerHook
+from estimator_train.hooks.evaluation_listener import EvaluationListener
+from estimator_train.hooks.logger import LoggerHook, LoggerListener
 from estimator_train.hooks.profiler import ProfilerHook
 from estimator_train.hooks.progress import ProgressHook
 from estimator_train.hooks.timing import TimingHook
@@ -31,10 +32,12 @@ __all__ = [
     "CallbacksHook",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
+    "EvaluationListener",
     "FeedFnHook",
     "FinalOpsHook",
     "GlobalStepWaiterHook",
     "LoggerHook",
+    "LoggerListener",
     "LoggingTensorHook",
     "NanLossDuringTrainingError",
     "NanTensorHook",

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
+from estimator_train.estimator import Estimator
+from estimator_train.hooks.evaluation_listener import EvaluationListener
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -23,7 +25,7 @@ v1 = tf.compat.v1
 _BATCH_METHODS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
 
-class CallbacksHook(EpochHook):
+class CallbacksHook(EpochHook, EvaluationListener):
     """Calls Keras callbacks on the model being trained, as `fit` does.
 
     They may set its weights, its optimizer's learning rate and `stop_training`; the change takes effect with the next
@@ -130,8 +132,11 @@ class CallbacksHook(EpochHook):
         if self._model.stop_training:
             run_context.request_stop()
 
-    def evaluated(self, metrics: Mapping[str, Any]) -> None:
-        self._metrics = dict(metrics)
+    def after_evaluation(
+        self, estimator: Estimator, checkpoint_path: str, eval_result: dict[str, Any], is_final: bool
+    ) -> None:
+        # Several EvalSpecs may be evaluated before the epoch ends.
+        self._metrics |= {name: value for name, value in eval_result.items() if name != "global_step"}
 
     def end(self, session: Session) -> None:
         resumes_later = getattr(session, "is_interrupted", False) and self._step < self._last_step

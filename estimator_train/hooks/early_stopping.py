@@ -208,7 +208,11 @@ class _StopHook(_SeesGlobalStep):
 
 
 class StopOnMetricHook(_StopHook):
-    """Stops training once `condition` returns a reason for the evaluation metrics written so far."""
+    """Stops training once `condition` returns a reason for the evaluation metrics written so far.
+
+    It reads them from event files and is no EvaluationListener, because it needs evaluations that its process does not
+    make: in a cluster, those of the evaluator, and after a restart, those of the training before it.
+    """
 
     def __init__(
         self,

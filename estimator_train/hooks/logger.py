@@ -1,10 +1,14 @@
-"""LoggerHook: passes the loss, the metrics and the learning rate to loggers during training."""
+"""LoggerHook and LoggerListener: pass loggers the metrics of training and of evaluations."""
+
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
+from estimator_train.estimator import Estimator
+from estimator_train.hooks.evaluation_listener import EvaluationListener
 from estimator_train.loggers import Logger
 
 v1 = tf.compat.v1
@@ -14,7 +18,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
     """Logs a Keras model's loss and metrics, averaged over the steps since the last log, and its learning rate.
 
     The average is of all steps, also where one call runs several. With a `CallbacksHook`, the metrics are aggregated
-    from the start of the epoch instead. `LoggerExporter` logs evaluations.
+    from the start of the epoch instead. `LoggerListener` logs evaluations.
 
         >>> logger = et.loggers.CSVLogger("runs/oct2017")
         >>> hooks = [et.LoggerHook(logger, every_n_steps=100, steps_per_epoch=500)]
@@ -90,6 +94,25 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         for logger in self._loggers:
             logger.log_metrics(self._step, epoch | means | rate)
         self._logged_step, self._values = self._step, []
+
+
+class LoggerListener(EvaluationListener):
+    """Logs the metrics of each evaluation; `LoggerHook` logs those of training.
+
+        >>> logger = et.loggers.CSVLogger("runs/oct2017")
+        >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, listeners=[et.LoggerListener(logger)])
+
+    `loggers` are loggers from `estimator_train.loggers`, or your own.
+    """
+
+    def __init__(self, *loggers: Logger) -> None:
+        self._loggers = loggers
+
+    def after_evaluation(
+        self, estimator: Estimator, checkpoint_path: str, eval_result: dict[str, Any], is_final: bool
+    ) -> None:
+        for logger in self._loggers:
+            logger.log_evaluation(eval_result)
 
 
 def _of_each_step(values: dict[str, np.ndarray], each_step: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Logger:
-    """Base class of loggers, which get the metrics of training from `LoggerHook`, of evaluations from `LoggerExporter`.
+    """Base class of loggers, which get the metrics of training from `LoggerHook`, of evaluations from `LoggerListener`.
 
     Subclasses must implement `log_metrics`; the other methods are optional.
 

@@ -3,6 +3,7 @@ import functools
 import inspect
 import json
 import pathlib
+import pickle
 import types
 
 import numpy as np
@@ -207,8 +208,17 @@ def test_model_dir_may_be_a_path():
 
 @pytest.mark.parametrize("name", [*DEFAULTS, *ALONE, "cluster_spec"])
 def test_every_property_is_read_only(name):
-    with pytest.raises(AttributeError):
+    way = "TF_CONFIG and the strategy decide it"
+    if name in DEFAULTS:
+        way = rf"replace\({name}=\.\.\.\) makes a changed copy"
+    with pytest.raises(AttributeError, match=f"^{name} of a RunConfig cannot be set; {way}\\.$"):
         setattr(RunConfig(), name, None)
+
+
+def test_a_pickled_config_comes_back_with_the_same_settings():
+    config = RunConfig("/m", save_checkpoints_steps=3, steps_per_loop=2)
+    config.use_tpu = False
+    assert vars(pickle.loads(pickle.dumps(config))) == vars(config)
 
 
 def test_repr_shows_what_differs_from_the_defaults():

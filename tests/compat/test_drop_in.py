@@ -12,8 +12,7 @@ import tf_keras as keras
 
 import estimator_train as et
 from estimator_train import estimator_v1
-from estimator_train.compat import drop_in
-from estimator_train.compat.drop_in import keras_lib, names
+from estimator_train.compat.drop_in import keras_lib, names, old_paths
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +23,7 @@ def installed():
 @pytest.fixture
 def uninstalled(monkeypatch):
     """Restores the state before `install` until the test ends."""
-    monkeypatch.setattr(
-        sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, drop_in._Finder)]
-    )
+    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if finder is not old_paths._FINDER])
     for name in names.MODULES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.delattr(tf, "estimator")
@@ -131,7 +128,7 @@ def test_importing_install_installs_without_old_modules_and_can_be_called():
 import os, sys
 import estimator_train.install
 of_the_drop_in = {name for name in sys.modules if name.startswith("estimator_train.compat.drop_in.")}
-light = ("input_checkpoints", "moved", "names", "private_tensorflow")
+light = ("input_checkpoints", "moved", "names", "old_paths", "private_tensorflow")
 light = {f"estimator_train.compat.drop_in.{name}" for name in light}
 assert of_the_drop_in == light, of_the_drop_in
 assert not [name for name in sys.modules if name.startswith(("estimator_train.compat.tf1", "tensorflow.contrib"))]

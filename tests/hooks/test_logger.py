@@ -1,4 +1,4 @@
-"""LoggerHook and LoggerExporter: what a training gives loggers."""
+"""LoggerHook, LoggerListener and LoggerExporter: what a training gives loggers."""
 
 import csv
 import math
@@ -32,8 +32,8 @@ def test_a_line_has_the_means_of_its_steps_and_val_metrics_of_evaluations(classi
         et.LoggerHook(table, every_n_steps=STEPS, steps_per_epoch=STEPS),
     ]
     train_spec = et.TrainSpec(batches(data, 16, None), 2 * STEPS + 1, hooks)
-    exporters = [et.LoggerExporter(every, table)]
-    eval_spec = et.EvalSpec(batches(data, 32), None, exporters=exporters, every_steps=STEPS)
+    listeners = [et.LoggerListener(every, table)]
+    eval_spec = et.EvalSpec(batches(data, 32), None, listeners=listeners, every_steps=STEPS)
     results, _ = et.train_and_evaluate(estimator, train_spec, eval_spec)
 
     training = [(step, line) for step, line in every.lines if "loss" in line]
@@ -53,7 +53,7 @@ def test_a_line_has_the_means_of_its_steps_and_val_metrics_of_evaluations(classi
     assert float(lines[-1]["val_loss"]) == results["loss"] and all(line["val_accuracy"] for line in lines)
 
 
-def test_a_checkpoint_is_logged_again_only_if_its_metrics_have_changed():
+def test_the_exporter_logs_a_checkpoint_again_if_its_metrics_have_changed():
     logged = Logged()
     exporter = et.LoggerExporter(logged)
     for loss in (2.0, 2.0, 1.0, 1.0, math.nan, math.nan):

@@ -38,16 +38,14 @@ from estimator_train.app.runs.provenance import provenance
 from estimator_train.app.runs.spec import Settings
 from estimator_train.app.runs.stored_run import newest_intact
 from estimator_train.estimator import Estimator
-from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
-from estimator_train.hooks import ProgressHook, TimingHook
+from estimator_train.exporter import BestCheckpointExporter, compare_by
+from estimator_train.hooks import EvaluationListener, LoggerListener, ProgressHook, TimingHook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
 
-class _Recorder(Exporter):
+class _Recorder(EvaluationListener):
     """Records the metrics and examples of every evaluation, and prints all metrics but the final ones."""
-
-    name = "note_metrics"
 
     def __init__(self, run):
         self._run = run
@@ -68,12 +66,12 @@ class _Recorder(Exporter):
         """Adds an evaluation of a dataset, which `examples` has just watched, to the log and the report."""
         self.reporter.add(checkpoint, self.examples.evaluation(metrics), data, **about)
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        evaluation = checkpoint_path, repr(eval_result)  # as in LoggerExporter
-        if evaluation != self._recorded:
+    def after_evaluation(self, estimator, checkpoint_path, eval_result, is_final):
+        evaluation = checkpoint_path, repr(eval_result)  # which may have arrays
+        if evaluation != self._recorded:  # a phase first evaluates the checkpoint that ended the last one
             self.add(checkpoint_path, eval_result, self._choosing, images=self._images)
             self._recorded = evaluation
-        if not (is_the_final_export or self._run.is_quiet):
+        if not (is_final or self._run.is_quiet):
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 checkpoint = as_typed(self._run.model_dir, checkpoint_path)
                 click.echo(metrics_line(checkpoint, eval_result, unmonitored(self._run)))
@@ -324,7 +322,7 @@ def _ends(run):
 def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
     """Trains and evaluates; returns the last checkpoint's metrics, None in a cluster or after an early stop."""
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
-    exporters = [job.recorder, LoggerExporter(*loggers)]
+    exporters = []
     if training.early_stopping or training.keep_best:
         stop = early_stopping(training, part)
         if job.run.task.is_alone:  # workers must agree
@@ -343,6 +341,7 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,
+        listeners=[job.recorder, LoggerListener(*loggers)],
     )
     metrics = train_and_evaluate(part.estimator, TrainSpec(train_input_fn, part.last_step, hooks), eval_spec)
     return metrics and metrics[0]

@@ -2,15 +2,13 @@
 
 import difflib
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import os
 import pkgutil
 import sys
 import types
 
-from estimator_train.compat.drop_in import moved, names, private_tensorflow
+from estimator_train.compat.drop_in import moved, names, old_paths, private_tensorflow
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
@@ -30,7 +28,7 @@ def install() -> None:
 
         config = tf.estimator.RunConfig("runs/a")
     """
-    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+    if old_paths.is_installed("tensorflow.estimator"):
         return
     with_keras_3 = "tensorflow" in sys.modules and os.environ.get(_LEGACY_KERAS) not in ("1", "true", "True")
     if "tensorflow" not in sys.modules:
@@ -57,8 +55,7 @@ def install() -> None:
 
 
 def _take_over(tf):
-    sys.meta_path.insert(0, _Finder())
-    sys.meta_path.append(moved.Finder())
+    old_paths.install(PROVIDERS)
     moved.restore_names()
     tf.estimator = importlib.import_module("tensorflow.estimator")
     for version in ("v1", "v2"):
@@ -68,19 +65,24 @@ def _take_over(tf):
             module.estimator = estimator
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds and creates the modules in the table of names."""
+class _Named(old_paths.Provider):
+    """Provides the modules in the table of names, which has a place for each name of theirs."""
 
-    def find_spec(self, fullname, path, target=None):
-        if fullname in names.MODULES:
-            return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
-        return None
+    def sources(self, path):
+        return [] if path in names.MODULES else None
 
     def create_module(self, spec):
         return _OldModule(spec.name)
 
     def exec_module(self, module):
         module.__all__ = [name for name in dir(module) if not name.startswith("_")]
+
+
+# The providers of the modules at the drop-in's old paths.
+PROVIDERS: dict[str, old_paths.Provider] = {
+    **dict.fromkeys(names.MODULES, _Named()),
+    **dict.fromkeys(moved.MODULES, moved.Moved()),
+}
 
 
 class _OldModule(types.ModuleType):

@@ -1,11 +1,11 @@
 """Modules and names that TensorFlow itself has moved or removed since programs for tf.estimator imported them."""
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import pkgutil
 
 from estimator_train.compat.drop_in.names import places
+from estimator_train.compat.drop_in.old_paths import Provider
 
 # Each old module, and the modules that have its names today; none for a package of such modules.
 MODULES = {
@@ -76,22 +76,14 @@ NAMES = {
 }
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules at their old paths; belongs at the end of sys.meta_path, behind TensorFlow's own modules."""
+class Moved(Provider):
+    """Provides the modules that TensorFlow has moved, unless it still has them at their old paths."""
 
-    def sources(self, path: str) -> list[str] | None:
-        """Returns the modules whose names the module at this path has; None if it is not found here."""
+    def sources(self, path):
         return MODULES[path].split() if path in MODULES else None
 
-    def find_spec(self, fullname, path, target=None):
-        if self.sources(fullname) is None:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
-
-    def exec_module(self, module):
-        for path in self.sources(module.__name__):
-            here = importlib.import_module(path)
-            vars(module).update({name: value for name, value in vars(here).items() if not name.startswith("__")})
+    def spec_of(self, path, parent_path):
+        return importlib.machinery.PathFinder.find_spec(path, parent_path) or super().spec_of(path, parent_path)
 
 
 def restore_names() -> None:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from estimator_train import training
 from estimator_train.estimator import Estimator
-from estimator_train.exporter import Exporter
+from estimator_train.hooks import EvaluationListener
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec
 
@@ -85,16 +85,12 @@ class _TrainingExecutor:
         spec, listener = self._eval_spec, self._listener
         if listener is None:
             return training.train_and_evaluate(self._estimator, self._train_spec, spec)
-        hooks, exporters = (*spec.hooks, _BeforeEval(listener)), (*spec.exporters, _AfterEval(listener))
-        spec = spec._replace(hooks=hooks, exporters=exporters)
+        hooks, listeners = (*spec.hooks, _BeforeEval(listener)), (*spec.listeners, _AfterEval(listener))
+        spec = spec._replace(hooks=hooks, listeners=listeners)
         try:
-            results = training.train_and_evaluate(self._estimator, self._train_spec, spec)
+            return training.train_and_evaluate(self._estimator, self._train_spec, spec)
         except _EndedByListener:
             return None
-        if results is None:  # in a cluster
-            return None
-        metrics, exports = results
-        return metrics, exports[:-1]
 
 
 def _assert_eval_spec(eval_spec: EvalSpec) -> None:
@@ -115,16 +111,11 @@ class _BeforeEval(tf.compat.v1.train.SessionRunHook):
             raise _EndedByListener
 
 
-class _AfterEval(Exporter):
-    """Calls the listener from an exporter, because exporters get the metrics."""
-
-    name = "continuous_eval_listener"
-
+class _AfterEval(EvaluationListener):
     def __init__(self, listener):
         self._listener = listener
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def after_evaluation(self, estimator, checkpoint_path, eval_result, is_final):
         result = _EvalResult(_EvalStatus.EVALUATED, eval_result, checkpoint_path)
         if not self._listener.after_eval(result):
             raise _EndedByListener
-        return checkpoint_path  # with None, it would be called again for the last checkpoint

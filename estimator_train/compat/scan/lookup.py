@@ -5,7 +5,9 @@ import itertools
 import re
 from typing import NamedTuple
 
+from estimator_train.compat import drop_in
 from estimator_train.compat.drop_in import moved, names
+from estimator_train.compat.drop_in.old_paths import provider_of
 from estimator_train.compat.scan.installed import Target, file_of, names_of, paths_of
 from estimator_train.compat.scan.private_tensorflow import API
 from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, private_tensorflow
@@ -58,8 +60,10 @@ class Lookup:
     def __init__(self, tf1: bool) -> None:
         self._tf1 = tf1
         self._top: Found = "tensorflow"
+        self._providers = drop_in.PROVIDERS
         if tf1:
             self._top = Merged(_V1, "tensorflow")
+            self._providers = self._providers | contrib_modules.PROVIDERS | private_tensorflow.PROVIDERS
         self._paths = {API, *paths_of("tensorflow"), *paths_of(_V1)}
         self.module = functools.cache(self._module)
         self.attribute = functools.cache(self._attribute)
@@ -86,23 +90,26 @@ class Lookup:
         parent = path.rpartition(".")[0]
         if self._tf1 and path.startswith("tensorflow.estimator"):
             path = path.replace("tensorflow", "tensorflow.compat.v1", 1)
-        if path in names.MODULES:
-            return path
         if path == "tensorflow":
             return self._top
-        if _is_of_contrib(path):
-            return self._module_of_contrib(path)
-        if self._tf1 and (sources := private_tensorflow.sources_of(path)):
-            return self._module_of_keras(path, sources)
-        if parent:
+        sources = self._sources(path)
+        if sources is not None and path not in moved.MODULES:
+            return self._old_module(path, sources)
+        if parent and not _is_of_contrib(path):
             return self._module_below(self.module(parent), path)
         return _installed(path)
 
-    def _module_of_contrib(self, path: str) -> Found | None:
-        source = contrib_modules.source_of(path)
-        if self._tf1 and source and self.module(source):
-            return path
-        return None
+    def _sources(self, path: str) -> list[str] | None:
+        """Returns the modules whose names an old module has; see `Provider`."""
+        provider = provider_of(self._providers, path)
+        return provider.sources(path) if provider else None
+
+    def _old_module(self, path: str, sources: list[str]) -> Found | None:
+        if _is_of_contrib(path):
+            return path if all(map(self.module, sources)) else None
+        if sources:
+            return self._module_of_keras(path, sources)
+        return path
 
     def _module_of_keras(self, path: str, sources: list[str]) -> Found | None:
         """Returns what --tf1 makes of a module of tensorflow.python.keras: the modules of `sources` that there are."""
@@ -124,7 +131,7 @@ class Lookup:
         attribute = self.attribute(package, name)
         if isinstance(attribute, Merged) or (isinstance(attribute, str) and self._is_below(attribute, package)):
             return attribute
-        if path in moved.MODULES:
+        if self._sources(path) is not None:
             return path
         return _installed(in_newest)
 
@@ -148,7 +155,7 @@ class Lookup:
         # As in tf.compat.v2.compat.v1.estimator, the last version counts.
         public = re.sub(r"(\.compat\.v[12])+$", r"\1", module.replace(API, "tensorflow", 1))
         below = f"{public}.{name}"
-        if below in names.MODULES or below in moved.MODULES:
+        if below in drop_in.PROVIDERS:
             return below
         if module in names.MODULES:
             target = names.MODULES[module].get(name)
@@ -177,9 +184,10 @@ class Lookup:
     def _of_contrib(self, module: str, name: str) -> Found | None:
         if module == _CONTRIB:
             return self.module(f"{module}.{name}")
-        source = contrib_modules.source_of(module)
-        if source is None or name == "tf" or name.startswith("_"):
+        sources = self._sources(module)
+        if not sources or name == "tf" or name.startswith("_"):
             return None
+        (source,) = sources
         ours = self.module(source)
         for file in contrib_modules.names_below(module):
             below = self.attribute(ours, file) if ours else None

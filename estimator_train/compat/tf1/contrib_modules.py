@@ -2,14 +2,13 @@
 
 import difflib
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import operator
 import pkgutil
 import sys
 import types
 
+from estimator_train.compat.drop_in import old_paths
 from estimator_train.compat.tf1 import contrib, private_tensorflow
 from estimator_train.compat.tf1.contrib_files import PATHS
 from estimator_train.compat.tf1.contrib_moved import MOVED
@@ -28,19 +27,22 @@ _TO_INSTALL = _OF_SLIM | {"gan": "tensorflow_gan"}
 
 def install() -> None:
     """Lets Python find `tensorflow.contrib` and the modules below it."""
-    sys.meta_path.insert(0, _Finder())
+    old_paths.install(PROVIDERS)
     importlib.import_module(_ROOT)
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, fullname, path, target=None):
-        if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
-            return None
-        if source_of(fullname):
-            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-        # If `name` were set, Python would replace this error by one that does not suggest a replacement.
-        parent, _, name = fullname.rpartition(".")
-        raise ModuleNotFoundError(_why_absent(parent, name))
+class _Contrib(old_paths.Provider):
+    def sources(self, path):
+        source = source_of(path)
+        return [source] if source else None
+
+    def spec_of(self, path, parent_path):
+        spec = super().spec_of(path, parent_path)
+        if spec is None:
+            # If `name` were set, Python would replace this error by one that does not suggest a replacement.
+            parent, _, name = path.rpartition(".")
+            raise ModuleNotFoundError(_why_absent(parent, name))
+        return spec
 
     def create_module(self, spec):
         return _ContribModule(spec.name)
@@ -53,6 +55,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         sys.modules[module.__name__] = importlib.import_module(source)
         if module.__name__.removeprefix(f"{_ROOT}.").partition(".")[0] in _OF_SLIM:
             importlib.import_module("estimator_train.compat.tf1.private_tf_slim")
+
+
+PROVIDERS: dict[str, old_paths.Provider] = {_ROOT: _Contrib()}
 
 
 def source_of(path: str) -> str | None:

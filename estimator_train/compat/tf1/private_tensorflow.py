@@ -6,7 +6,7 @@ import os
 import sys
 
 from estimator_train._engine.libraries import private_names_of
-from estimator_train.compat.drop_in import moved
+from estimator_train.compat.drop_in import old_paths
 
 KERAS = "tensorflow.python.keras"
 # TensorFlow 1 imported its tf.keras from here. The public names come last, because optimizers differ in tf_keras.src.
@@ -29,7 +29,7 @@ def use_tf_keras() -> None:
 
     `tensorflow.keras` must already be that of TensorFlow 1.
     """
-    sys.meta_path.insert(0, _Finder())
+    old_paths.install(PROVIDERS)
     for path in [path for path in list(sys.modules) if _today(path)]:
         del sys.modules[path]  # TensorFlow keeps those that it uses
     importlib.import_module(KERAS)
@@ -59,13 +59,20 @@ def _exists(path):
         return False
 
 
-class _Finder(moved.Finder):
+class _Keras(old_paths.Provider):
     def sources(self, path):
-        return _today(path) or None
+        return sources_of(path) or None
 
-    def find_spec(self, fullname, path, target=None):
-        spec = super().find_spec(fullname, path, target)
-        if spec is not None:
-            below = fullname.removeprefix("tensorflow.python.").split(".")
-            spec.submodule_search_locations = [os.path.join(*sys.modules["tensorflow.python"].__path__, *below)]
+    def spec_of(self, path, parent_path):
+        if not _today(path):
+            return None
+        spec = super().spec_of(path, parent_path)
+        below = path.removeprefix("tensorflow.python.").split(".")
+        spec.submodule_search_locations = [os.path.join(*sys.modules["tensorflow.python"].__path__, *below)]
         return spec
+
+    def exec_module(self, module):
+        old_paths.fill(module, _today(module.__name__))
+
+
+PROVIDERS: dict[str, old_paths.Provider] = {KERAS: _Keras()}

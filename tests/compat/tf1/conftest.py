@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train.compat.drop_in import old_paths
 from estimator_train.compat.tf1 import contrib_modules
 
 v1 = tf.compat.v1
@@ -24,7 +25,7 @@ def graph():
 @pytest.fixture
 def contrib(monkeypatch):
     """The module tensorflow.contrib, which can be imported until the test ends."""
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(old_paths._FINDER, "providers", dict(old_paths._FINDER.providers))
     contrib_modules.install()
     yield importlib.import_module("tensorflow.contrib")
     for name in [name for name in sys.modules if name.startswith("tensorflow.contrib")]:
@@ -46,7 +47,7 @@ def run():
 @pytest.fixture
 def modules(monkeypatch):
     """Restores sys.modules, and the attributes of tensorflow.python, after the test."""
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(old_paths._FINDER, "providers", dict(old_paths._FINDER.providers))
     before = {path: module for path, module in sys.modules.items() if path.startswith("tensorflow.python.keras")}
     monkeypatch.setattr(sys.modules["tensorflow.python"], "keras", before["tensorflow.python.keras"])
     yield

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_train import run_config
-from estimator_train._engine.run_config import _Fact, _Setting
 
 
 class InputPipelineConfig:
@@ -81,9 +80,6 @@ class RunConfig(run_config.RunConfig):
     TF_CONFIG or, without it, this process.
     """
 
-    tpu_config = _Setting[TPUConfig]()
-    cluster = _Fact[tf.distribute.cluster_resolver.ClusterResolver | None]()
-
     def __init__(
         self,
         tpu_config: TPUConfig | None = None,
@@ -101,6 +97,14 @@ class RunConfig(run_config.RunConfig):
             self._master = self._evaluation_master = master
         if evaluation_master is not None:
             self._evaluation_master = evaluation_master
+
+    @property
+    def tpu_config(self) -> TPUConfig:
+        return self._tpu_config
+
+    @property
+    def cluster(self) -> tf.distribute.cluster_resolver.ClusterResolver | None:
+        return self._cluster
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with `changes`: `tpu_config` or arguments of `estimator_train.RunConfig.replace`."""
