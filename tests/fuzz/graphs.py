@@ -88,6 +88,7 @@ def _observed(case: dict, directory: Path, steps_per_loop: int | str) -> dict:
     log.setLevel(logging.INFO)
     config = et.RunConfig(str(directory), case["seed"], steps_per_loop=steps_per_loop, **case["config"])
     estimator = et.Estimator(lambda features, labels, mode: _model_fn(case, features, labels, mode), config=config)
+    metrics = {}
     try:
         first, more = case["steps"]
         estimator.train(lambda: _data(case), steps=first)
@@ -96,6 +97,8 @@ def _observed(case: dict, directory: Path, steps_per_loop: int | str) -> dict:
         else:
             estimator.train(lambda: _data(case), steps=more)
         metrics = estimator.evaluate(lambda: _data(case).take(13))
+    except et.NanLossDuringTrainingError:
+        lines.append("loss is NaN")  # drawn rates may make a model diverge; both ways must end there
     finally:
         log.removeHandler(handler)
     kept = [re.sub(r" \([\d.]+ sec\)|at \S+|/\S+", "", line) for line in lines if line.startswith(("loss", "Saving"))]
