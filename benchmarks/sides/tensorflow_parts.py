@@ -282,7 +282,7 @@ def train_canned(estimator, kind, steps):
 
 
 def evaluate_canned(estimator, kind, examples):
-    """Returns a function that evaluates a canned estimator, and times its batches without the start."""
+    """Returns a function that evaluates a canned estimator, and times this with the start."""
     evaluated = canned_estimator(estimator, kind, estimator.RunConfig(tempfile.mkdtemp()))
     evaluated.train(lambda: rows(4096), steps=1)
 

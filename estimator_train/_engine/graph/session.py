@@ -32,11 +32,13 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
     def create_session(self) -> Session:
         if self.resumes and not self.config.is_chief:
             return self._wait_for_chief()
-        path, master = self.path, self.config.evaluation_master
+        path, master, config = self.path, self.config.evaluation_master, self.config.session_config
         if self.resumes:
             path, master = checkpoints.latest_intact(self.config.model_dir), self.config.master
+        if self.steps is not None and not master:
+            config = self.steps.session_config(config)
         session = v1.train.ChiefSessionCreator(
-            self.scaffold, master=master, config=self.config.session_config, checkpoint_filename_with_path=path
+            self.scaffold, master=master, config=config, checkpoint_filename_with_path=path
         ).create_session()
         if self.resumes and path is not None:
             state = tf.train.get_checkpoint_state(self.config.model_dir)

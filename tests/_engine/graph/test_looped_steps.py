@@ -15,7 +15,7 @@ import warm_python
 from slow_cases import slow
 
 import estimator_train as et
-from estimator_train._engine.graph import looped_steps
+from estimator_train._engine.graph import looped_steps, session
 from estimator_train.canned import v1 as canned_v1
 from estimator_train.compat.drop_in import tpu
 
@@ -37,7 +37,7 @@ def count_into(counts, set_attribute):
 
     def noting(self, steps, seconds):
         counts.append(steps)
-        took(self, steps, 0.001 * steps)
+        took(self, steps, 0.0005 * steps)
 
     set_attribute(looped_steps.LoopedSteps, "_took", noting)
     set_attribute(looped_steps, "_LOOP_SECONDS", 0)
@@ -407,6 +407,26 @@ def test_stock_hooks_see_what_they_see_in_single_steps(log_lines, calls, tmp_pat
     assert sum(calls) == 30 and max(calls) == 3
 
 
+@pytest.mark.parametrize(
+    ("settings", "pools"),
+    [
+        ({}, {0, 1}),
+        slow({"session_config": v1.ConfigProto(inter_op_parallelism_threads=2)}, {0}),
+        slow({"steps_per_loop": 1}, {0}),
+    ],
+)
+def test_short_steps_run_in_one_thread_unless_a_config_has_others(settings, pools, monkeypatch, tmp_path):
+    used, run = set(), session._LocalSession._run_once
+
+    def noting(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        used.add(options.inter_op_thread_pool if options else 0)
+        return run(self, fetches, feed_dict, options, run_metadata)
+
+    monkeypatch.setattr(session._LocalSession, "_run_once", noting)
+    estimator_of(plain, tmp_path, **settings).train(input_fn, max_steps=10)
+    assert used == pools
+
+
 def test_a_nan_ends_a_call_of_many_steps_and_nothing_is_saved_after_it(calls, tmp_path):
     def with_nan():
         batches = input_fn().enumerate()
@@ -454,6 +474,8 @@ def test_a_training_killed_within_a_call_resumes_as_from_single_steps(log_lines,
     killed = warm_python.Popen([script], tmp_path, stdout=printed, stderr=tmp_path / "errors")
     assert killed.wait(100) == -signal.SIGKILL, (tmp_path / "errors").read_text()
     assert int(printed.read_text()) > 2  # steps of the call were done
+    (written,) = (tmp_path / "auto").glob("*.tfevents.*")
+    written.rename(written.with_name("a.tfevents.killed"))  # the name that it had may come again in the same second
     shutil.copytree(tmp_path / "auto", tmp_path / "1")
     sides = []
     for at_once in (1, "auto"):
