@@ -1,10 +1,12 @@
 """CallbacksHook: runs Keras callbacks while a Keras model trains."""
 
+from __future__ import annotations
+
 import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,9 +18,11 @@ from estimator_train._engine.keras_forms import refuses_keras_arguments
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
-from estimator_train.estimator import Estimator
 from estimator_train.hooks.evaluation_listener import EvaluationListener
 from estimator_train.run_config import RunConfig
+
+if TYPE_CHECKING:
+    from estimator_train.estimator import Estimator  # loaded with the first Estimator, not the first hook
 
 v1 = tf.compat.v1
 

@@ -1,9 +1,12 @@
 """EvaluationListener: the base class of objects that hear of each evaluation of train_and_evaluate."""
 
-import abc
-from typing import Any
+from __future__ import annotations
 
-from estimator_train.estimator import Estimator
+import abc
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from estimator_train.estimator import Estimator  # loaded with the first Estimator, not the first hook
 
 
 class EvaluationListener(abc.ABC):

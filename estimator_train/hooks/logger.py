@@ -1,15 +1,19 @@
 """LoggerHook and LoggerListener: pass loggers the metrics of training and of evaluations."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
-from estimator_train.estimator import Estimator
 from estimator_train.hooks.evaluation_listener import EvaluationListener
 from estimator_train.loggers import Logger
+
+if TYPE_CHECKING:
+    from estimator_train.estimator import Estimator  # loaded with the first Estimator, not the first hook
 
 v1 = tf.compat.v1
 
