@@ -588,7 +588,7 @@ def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatc
         "model": "the dataset's default",
         "steps": "the dataset's default",
         "batch": "the dataset's default on each of 2 replicas",
-        "devices": "2 replicas on the CPU",
+        "devices": "2 replicas on the CPU: EPYC, 2 cores",
         "optimizer": "the model's",
         "rate": "the model's, not scaled by the 2 replicas",
         "class weight": "balanced",
