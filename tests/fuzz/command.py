@@ -22,12 +22,12 @@ from pathlib import Path
 from unittest import mock
 
 from estimator_train.app.cli.commands.train import train
-from estimator_train.app.cli.parameters import Augmentations
 from estimator_train.app.errors import SettingError
 from estimator_train.app.models import TASKS
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 from estimator_train.app.runs.rules import check_rules
 from estimator_train.app.runs.spec import RESIZES, RULES
+from estimator_train.app.runs.values import Augmentations
 from tests.fuzz import command_data
 
 FILES = {

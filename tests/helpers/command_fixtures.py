@@ -12,10 +12,12 @@ import tf_keras as keras
 from PIL import Image
 
 from estimator_train import distribution, input_fns, model_to_estimator
+from estimator_train._engine.host import device_names
 from estimator_train.app import models
 from estimator_train.app.cli import main
 from estimator_train.app.datasets.held_out import BY_NAME
 from estimator_train.app.models import small_cnn
+from estimator_train.app.running import plan
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.spec import Settings
 
@@ -40,6 +42,14 @@ def quick_small_cnn():
 def quick_models():
     with quick_small_cnn():
         yield
+
+
+@pytest.fixture(autouse=True)
+def named_devices(monkeypatch):
+    """Gives the devices in plans the same names on every machine, which has no GPU."""
+    monkeypatch.setattr(plan, "is_gpu_there", lambda: False)
+    monkeypatch.setattr(device_names, "processor", lambda: "EPYC, 2 cores")
+    monkeypatch.setattr(device_names, "gpu", lambda: None)
 
 
 @pytest.fixture

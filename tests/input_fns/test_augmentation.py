@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.app.cli.parameters import Augmentations
+from estimator_train.app.runs.values import Augmentations
 from estimator_train.input_fns import augmented, frozen_features
 from estimator_train.input_fns.augmentation import NAMES, PRESETS
 

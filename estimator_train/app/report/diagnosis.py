@@ -22,7 +22,7 @@ _FOR_COMPUTE = {
     "--cache features": "--cache features, if the model's first layers are frozen",
     "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
     "--gpus": "--gpus N",
-    "--batch-size": "a larger --batch-size",
+    "--batch-size": "a larger --batch-size, for as many steps",
 }
 _FOR_PAUSES = {  # of a training, by their kind
     "evaluation": {"--evaluate-every": "--evaluate-every with more steps"},

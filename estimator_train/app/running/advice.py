@@ -67,10 +67,15 @@ def _not_for_model(settings):
     return []
 
 
+def visible_gpus(training):
+    """Returns the GPUs that a training could have; none if it trains on replicas of the CPU."""
+    if training.replicas:
+        return []
+    return tf.config.get_visible_devices("GPU")
+
+
 def _not_for_machine(training):
-    gpus = []
-    if not training.replicas:
-        gpus = tf.config.get_visible_devices("GPU")
+    gpus = visible_gpus(training)
     if training.jit_compile or len(gpus) <= (training.gpus or 1):
         yield "--gpus"
     capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]

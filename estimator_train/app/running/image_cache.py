@@ -17,10 +17,11 @@ _BYTES = 4  # of a float32
 def with_default_cache(run: PlannedRun) -> PlannedRun:
     """Returns the run with the cache that makes it faster and fits: features of frozen layers, or decoded images.
 
-    Neither changes what is trained. A run that sees its images once, or fewer times, has nothing to gain.
+    Neither changes what is trained. A run that sees its images once, or fewer times, has nothing to gain. Tasks of a
+    cluster keep nothing: their machines may have different memory, but all must run the same steps.
     """
     run = dataclasses.replace(run, chooses_cache=True)
-    if run.data is None or not isinstance(run.data.train, ImageFiles):
+    if run.data is None or not isinstance(run.data.train, ImageFiles) or not run.task.is_alone:
         return run
     if (run.last_step or 0) - run.progress.step <= run.steps_per_epoch:
         return run

@@ -3,7 +3,9 @@
 import dataclasses
 import os
 
+from estimator_train._engine.host import device_names
 from estimator_train._engine.host.cluster_task import this_task
+from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
@@ -46,6 +48,7 @@ def _together(run, resumes):
         kind = "labels"
     together = {
         "data": _data(settings, data, run.missing),
+        "devices": _devices(training),
         kind: _classes(data),
         "lacking": _lacking(data),
         **_doubts(data),
@@ -56,7 +59,6 @@ def _together(run, resumes):
         "model": _model(dataclasses.replace(settings, freeze=default["freeze"]), resumes),
         "steps": _steps(run) + _nothing_left(run),
         "batch": _batch(settings, training),
-        "devices": _devices(training),
         "optimizer": _optimizer(settings, training, default["optimizer"]),
         "rate": _learning_rate(settings, training, default),
         "class weight": _class_weights(training, data),
@@ -261,12 +263,15 @@ def _devices(training):
             return f"{workers} workers, the first {training.gpus} GPUs of each"
         return f"{workers} workers, one device each"
     if training.replicas:
-        return f"{_counted(training.replicas, 'replica')} on the CPU"
-    if training.gpus == 1:
-        return "the first GPU"
-    if training.gpus:
-        return f"the first {training.gpus} GPUs"
-    return "the first GPU, or the CPU if there is none"
+        return f"{_counted(training.replicas, 'replica')} on the CPU: {device_names.processor()}"
+    if not (training.gpus or is_gpu_there()):
+        return f"the CPU: {device_names.processor()}"
+    text = "the first GPU"
+    if (training.gpus or 1) > 1:
+        text = f"the first {training.gpus} GPUs"
+    if name := device_names.gpu():
+        text += f": {name}"
+    return text
 
 
 def _optimizer(settings, training, name):

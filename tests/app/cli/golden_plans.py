@@ -17,8 +17,9 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+from estimator_train._engine.host import device_names
 from estimator_train.app.cli import main
-from estimator_train.app.running import planning
+from estimator_train.app.running import plan, planning
 from tests.helpers.pretended_checkpoints import pretend
 
 SCANS = "--dataset images --data-dir scans"
@@ -99,6 +100,9 @@ def print_plans() -> None:
         with (
             mock.patch.object(planning, "show", _showing_settings(planning.show)),
             mock.patch.object(planning, "is_gpu_there", lambda: True),
+            mock.patch.object(plan, "is_gpu_there", lambda: False),
+            mock.patch.object(device_names, "processor", lambda: "EPYC, 2 cores"),
+            mock.patch.object(device_names, "gpu", lambda: "NVIDIA H200"),
         ):
             for line in LINES:
                 print(f"$ estimator_train {line}")

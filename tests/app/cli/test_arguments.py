@@ -491,6 +491,16 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
     }
 
 
+def test_the_config_file_of_the_docs_trains_as_flags_do(plan, scans, tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "command.md").read_text()
+    config = page.partition("### A config file of your own")[2].partition("```json\n")[2].partition("```")[0]
+    (tmp_path / "photos.json").write_text(config.replace("photographs", str(scans)))
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "mobilenet_v2", "--epochs", "20"]
+    flags += ["--evaluate-every", "50", "--keep-best"]
+    (tmp_path / "both").mkdir()
+    assert plan("--config", "photos.json", "--model-dir", "both") == plan(*flags, "--model-dir", "both")
+
+
 def others_like(folder, place):
     """Copies a folder of images, each of which becomes another file than the copies in folders of other names."""
     shutil.copytree(folder, place)
@@ -588,7 +598,7 @@ def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatc
         "model": "the dataset's default",
         "steps": "the dataset's default",
         "batch": "the dataset's default on each of 2 replicas",
-        "devices": "2 replicas on the CPU",
+        "devices": "2 replicas on the CPU: EPYC, 2 cores",
         "optimizer": "the model's",
         "rate": "the model's, not scaled by the 2 replicas",
         "class weight": "balanced",

@@ -54,6 +54,12 @@ def test_a_cache_by_default_takes_at_most_a_tenth_of_the_free_memory(planned, mo
     assert planned("--weights", "none") == line
 
 
+def test_a_task_of_a_cluster_keeps_nothing_by_default(planned, monkeypatch):
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
+    assert (planned(), planned("--cache", "features")) == (None, FEATURES.partition(";")[0])
+
+
 @pytest.mark.parametrize(
     ("training", "chooses", "flags", "line"),
     [

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from estimator_train._engine.host import device_names
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets
 from estimator_train.app.datasets.images import image_files
+from estimator_train.app.running import plan as plan_module
 from estimator_train.app.running.plan import plan
 from estimator_train.app.running.planned_run import PlannedRun
 from estimator_train.app.runs.progress import Progress
@@ -52,7 +54,7 @@ def test_a_plain_training_says_only_what_holds(planned, scans, tmp_path):
         "model": "small_cnn for images of 24x32",
         "steps": "6: 2 epochs of 3 steps",
         "batch": "4 images",
-        "devices": "the first GPU, or the CPU if there is none",
+        "devices": "the CPU: EPYC, 2 cores",
         "optimizer": "adam",
         "rate": "0.002, constant",
         "checkpoints": "every 10 minutes and at the end",
@@ -124,7 +126,21 @@ def test_frozen_layers_are_said_given_or_not(planned, settings, frozen, rate):
 def test_several_batches_make_a_step(planned):
     lines = planned({"replicas": 2, "accumulate_steps": 3, "epochs": None, "max_steps": 5})
     assert lines["batch"] == "4 images on each of 2 replicas, 3 times: 24 a step"
-    assert (lines["steps"], lines["devices"]) == ("5: 5 epochs of 1 step", "2 replicas on the CPU")
+    assert (lines["steps"], lines["devices"]) == ("5: 5 epochs of 1 step", "2 replicas on the CPU: EPYC, 2 cores")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "is_there", "line"),
+    [
+        (None, True, "the first GPU: NVIDIA H200"),
+        (1, False, "the first GPU: NVIDIA H200"),
+        (2, True, "the first 2 GPUs: NVIDIA H200"),
+    ],
+)
+def test_the_plan_names_the_gpus_that_train(planned, monkeypatch, gpus, is_there, line):
+    monkeypatch.setattr(plan_module, "is_gpu_there", lambda: is_there)
+    monkeypatch.setattr(device_names, "gpu", lambda: "NVIDIA H200")
+    assert planned({"gpus": gpus})["devices"] == line
 
 
 def test_evaluations_say_what_they_decide(planned):

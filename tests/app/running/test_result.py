@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import tensorflow as tf
 
 from estimator_train._engine.host.cluster_task import ClusterTask
 from estimator_train.app import datasets
@@ -37,12 +38,15 @@ def test_a_short_run_with_phases_or_that_stopped_gets_no_advice_of_epochs(run):
     assert _too_short(in_phases, short).endswith("to 1; give the --phases more epochs, some 300 steps in all")
 
 
-def test_the_diagnosis_suggests_only_what_the_run_could_have(run):
+@pytest.mark.parametrize(("gpus", "advice"), [(0, ""), (1, " a larger --batch-size, for as many steps.")])
+def test_the_diagnosis_suggests_only_what_helps_on_this_machine(run, monkeypatch, gpus, advice):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [f"{kind}:{n}" for n in range(gpus)])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {})
     timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "seconds": 20.0}
     timing |= {"checkpoint_seconds": 0.0, "evaluation_seconds": 0.0}
     input_fn = run.data.eval_input_fn(image_size=(24, 32), batch_size=1)
     said = diagnosis(timing, run.settings, Training(), run.data, input_fn)
-    assert said.endswith("Try: a larger --batch-size.")  # small_cnn has no frozen layers, and there is no GPU
+    assert said.partition("Try:")[2] == advice  # small_cnn has no frozen layers, and the machine not two GPUs
 
 
 def test_the_best_checkpoint_is_named_without_its_metrics(run, tmp_path):
