@@ -169,11 +169,13 @@ def _files(settings, data):
             return f"{where}, drawn when training starts"
     if data is None:
         return where
+    parts = [where] if where else []  # TensorFlow Datasets and Hugging Face have a folder of their own
     if data.left_out:
-        where += f", without {', '.join(data.left_out)}"
+        parts.append(f"without {', '.join(data.left_out)}")
+    text = ", ".join(parts)
     if data.other_files:
-        where += f"; left out: {counted_endings(data.other_files)}"
-    return where
+        text += f"; left out: {counted_endings(data.other_files)}"
+    return text or None
 
 
 def _columns(data):
