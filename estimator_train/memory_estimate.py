@@ -59,7 +59,7 @@ def estimate(model: keras.Model, batch_size: int, device_count: int = 1) -> list
     return [Memory(weights[device], slots * trained[device], activations[device]) for device in devices]
 
 
-def fits(estimates: Iterable[Memory], device_bytes: int) -> bool:
+def fits(estimates: Iterable[Memory], device_bytes: float) -> bool:
     """Returns whether all estimates, times `HEADROOM`, fit into `device_bytes`."""
     return all(HEADROOM * device.total <= device_bytes for device in estimates)
 

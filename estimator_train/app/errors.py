@@ -2,7 +2,7 @@
 
 import contextlib
 import string
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_train._engine.remedies import RemediedError, Setting
@@ -67,23 +67,23 @@ def one_line_errors() -> Iterator[None]:
 
 
 class _Spelling(string.Formatter):
-    def __init__(self, spell, not_to_try):
+    def __init__(self, spell: Callable[[str, Any], str], not_to_try: Collection[str]) -> None:
         self._spell, self._not_to_try = spell, not_to_try
 
-    def get_field(self, field_name, args, kwargs):
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, None]:
         if field_name.isdecimal():
             return args[int(field_name)], None
         name, has_value, value = field_name.partition("=")
         return self._spell(name, value if has_value else None), None
 
-    def format_field(self, value, format_spec):
+    def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, SettingError):
             return value.spelled(self._spell)
         if isinstance(value, RemediedError):
             return value.spelled(self._of_library)
         return format(value if isinstance(value, (int, float)) else str(value), format_spec)
 
-    def _of_library(self, setting: Setting):
+    def _of_library(self, setting: Setting) -> str:
         """Spells a setting of the library, which a run may have under the same name."""
         if as_flag(setting.name) in self._not_to_try:
             return ""

@@ -4,8 +4,10 @@ import errno
 import io
 import os
 import sys
+from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from estimator_train import __version__
 from estimator_train._engine.host.files import printable
@@ -52,19 +54,21 @@ and zsh and fish after the same with zsh_source and fish_source.
 class _Commands(click.Group):
     """Runs `train` if no subcommand is given."""
 
-    def parse_args(self, ctx, args):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         trains = args and args[0].startswith("-") and args[0] not in ("-h", "--help", "--version")
         if trains or not (args or ctx.resilient_parsing):  # completing the first word offers the subcommands
             args = ["train", *args]
         return super().parse_args(ctx, args)
 
-    def resolve_command(self, ctx, args):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         check_former_words(args[:1], args)
         if args[0] not in self.commands and os.path.isdir(args[0]):
             raise click.ClickException(f"{args[0]} is no command; to train on that folder, give --data-dir {args[0]}")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx):
+    def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -77,7 +81,7 @@ class _Commands(click.Group):
             command = f"{error.ctx.info_name} --model-dir {run}"
             raise click.ClickException(f"the folder of a run is given by --model-dir: {command}") from error
 
-    def shell_complete(self, ctx, incomplete):
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         completions = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("-"):
             completions += train.shell_complete(ctx, incomplete)
@@ -86,7 +90,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="estimator_train")
-def commands():
+def commands() -> None:
     """Train, evaluate and manage Estimators on today's TensorFlow.
 
     Without a command, it trains; see estimator_train train --help for the flags.
@@ -97,7 +101,7 @@ for _command in (train, evaluate, report, compare, predict, export, run, scan, v
     commands.add_command(_command)
 
 
-def main():
+def main() -> NoReturn:
     """Runs the command; invalid input prints one line on standard error and exits with code 2.
 
     An error that needs several lines provides them as `lines`. A command may return a function, which is called here
@@ -133,15 +137,15 @@ def main():
     sys.exit(outcome)
 
 
-def _exit_with(code, why):
+def _exit_with(code: int, why: str) -> NoReturn:
     """Ends the command, and says why."""
     warn(why)
     sys.exit(code)
 
 
-def _say_invalid(error, color):
+def _say_invalid(error: click.ClickException | SettingError, color: bool | None) -> None:
     if isinstance(error, click.NoSuchOption):
-        error.possibilities = meant_by(error)
+        error.possibilities = meant_by(error)  # type: ignore[misc]  # final to type checkers only
     prefix = click.style("estimator_train:", fg="red")
     text = error.spelled(as_flag) if isinstance(error, SettingError) else error.format_message()
     lines = getattr(error.__cause__, "lines", [text])  # set by errors that need several lines
@@ -149,7 +153,7 @@ def _say_invalid(error, color):
     click.echo(f"{prefix} {message}", err=True, color=color)
 
 
-def _unwritten(error):
+def _unwritten(error: OSError) -> str | None:
     """Returns what could not be written: standard output, or a file on a full disk. None for any other error."""
     if error.filename is None:
         try:

@@ -1,9 +1,7 @@
 """The flags of the commands that read a run."""
 
-from collections.abc import Callable
-from typing import Any
-
 import click
+from cloup.typing import F
 
 from estimator_train.app.cli.invocation import Invocation
 from estimator_train.app.cli.parameters import Value
@@ -11,7 +9,7 @@ from estimator_train.app.cli.table import option
 from estimator_train.app.runs.values import Directory
 
 
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def run_options(command: F) -> F:
     """Adds --model-dir, --checkpoint and --trust-run to a command."""
     command = option(Invocation, "trust_run")(command)
     command = click.option(

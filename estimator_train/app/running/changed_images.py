@@ -1,9 +1,10 @@
 """Says which images of a run have changed since it was trained, and which of those evaluated it was trained on."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
+from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.held_out import BY_RANK
 from estimator_train.app.datasets.same_files import same_files
 from estimator_train.app.errors import SettingError
@@ -15,15 +16,15 @@ _OF_FILES = ("images", "manifest", "oct2017", "synthetic_oct")  # which can be o
 _USES = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
 
 
-def say_changes(run: StoredRun, settings: Settings, data: Any) -> None:
+def say_changes(run: StoredRun, settings: Settings, data: Dataset | None) -> None:
     """Warns if the images of a run are others than those that it was trained and evaluated with."""
     before, now = sides_file.read(run.model_dir), sides_file.sides_of(data)
-    listed = before is not None and now is not None
-    if facts := _by_names(before, now) if listed else _by_numbers(run, settings, data):
+    facts = _by_names(before, now) if before is not None and now is not None else _by_numbers(run, settings, data)
+    if facts:
         warn(f"the images of {run.model_dir} have changed since it was trained: {'; '.join(facts)}")
 
 
-def keep_sides(model_dir: str, settings: Settings, data: Any, *, is_new: bool) -> None:
+def keep_sides(model_dir: str, settings: Settings, data: Dataset | None, *, is_new: bool) -> None:
     """Keeps which images a run is going to train on, before its run.json is written; see `sides_file.save`."""
     is_known = True
     if not is_new and run_file.path_in(model_dir).exists() and sides_file.read(model_dir) is None:
@@ -31,7 +32,7 @@ def keep_sides(model_dir: str, settings: Settings, data: Any, *, is_new: bool) -
     sides_file.save(model_dir, data, is_new=is_new, is_known=is_known)
 
 
-def _by_names(before, now):
+def _by_names(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> list[str]:
     """Returns what is to be said of a run whose sides.csv lists its images."""
     found = sides_file.changes(before, now)
     if found is None:
@@ -45,7 +46,7 @@ def _by_names(before, now):
     return list(filter(None, facts))
 
 
-def _by_numbers(run, settings, data):
+def _by_numbers(run: StoredRun, settings: Settings, data: Dataset | None) -> list[str]:
     """Returns what can be said of a run of before, or of data without files: their images are listed nowhere."""
     if data is None or not run.data:
         return []
@@ -68,7 +69,7 @@ def _by_numbers(run, settings, data):
     return facts
 
 
-def say_shared(data: Any) -> None:
+def say_shared(data: Dataset) -> None:
     """Warns if two sides of a dataset have the same files, as copies in several folders are."""
     parts = data.parts
     for side, other in (("validation", "train"), ("eval", "train"), ("validation", "eval")):
@@ -81,7 +82,7 @@ def say_shared(data: Any) -> None:
             )
 
 
-def say_trained_on(settings: Settings, data: Any) -> None:
+def say_trained_on(settings: Settings, data: Dataset) -> None:
     """Warns if images given to evaluate a run on, by its own `settings`, are files that it is trained on, or copies."""
     if settings.dataset not in _OF_FILES or not settings.data_dir or is_remote(settings.data_dir):
         return
@@ -98,5 +99,5 @@ def say_trained_on(settings: Settings, data: Any) -> None:
         )
 
 
-def _are(number):
+def _are(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"

@@ -3,6 +3,7 @@
 import collections
 import glob
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from estimator_train._engine.host.files import quoted
@@ -27,7 +28,7 @@ class Predicted(NamedTuple):
     faults: list[str]  # a line for each file or folder without predictions
 
 
-def find_images(arguments: list[str]) -> Found:
+def find_images(arguments: Sequence[str]) -> Found:
     """Returns the image files that names, folders and patterns stand for; raises SettingError if there is none."""
     others: collections.Counter[str] = collections.Counter()
     unreadable: list[str] = []

@@ -1,12 +1,15 @@
 """`Evaluation`: what an evaluation of a run's checkpoint found, to be looked at; and how it is made and kept."""
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.paths import StrPath
+from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.metrics import tasks
 from estimator_train.app.running import evaluation, label_thresholds
+from estimator_train.app.running.opened_run import Examined
 from estimator_train.app.runs import predictions_file
 from estimator_train.app.runs.spec import Settings
 
@@ -23,7 +26,7 @@ class Evaluation:
     entry: dict[str, Any]
     result: tasks.Result | None
     _settings: Settings
-    _data: Any
+    _data: Dataset | None  # None for an input_fn
     _evaluated: evaluation.Evaluated
     _thresholds: dict[str, float] | None
 
@@ -44,7 +47,7 @@ class Evaluation:
         return values.get("classes") or values.get("labels") or {}
 
     @property
-    def confusion_matrix(self) -> Any:
+    def confusion_matrix(self) -> list[list[int]] | None:
         """Numbers of examples, a row per true and a column per predicted class, in the order of `classes`, or None."""
         return getattr(self.result, "confusion_matrix", None)
 
@@ -60,7 +63,7 @@ class Evaluation:
         """Writes these rows to a file as comma-separated values, completely or not at all."""
         predictions_file.write_all(file, *self._examples())
 
-    def _examples(self):
+    def _examples(self) -> tuple[Any, ...]:
         settings, evaluated = self._settings, self._evaluated
         about = settings.task, settings.class_names, self._data
         return *about, evaluated.labels, evaluated.outputs, self._thresholds
@@ -76,7 +79,15 @@ class Evaluation:
         return html_table(self.checkpoint, numbers)
 
 
-def evaluations(examined, model_dir, place, paths, *, choose_thresholds, ranks):
+def evaluations(
+    examined: Examined,
+    model_dir: str,
+    place: str | None,
+    paths: Sequence[str],
+    *,
+    choose_thresholds: bool,
+    ranks: bool,
+) -> Iterator[Evaluation]:
     """Evaluates checkpoints on what is `Examined`, keeps what comes of it in `place`, if any, and yields each one's."""
     settings, data, images = examined
     thresholds = None  # checkpoints are ranked by the same thresholds

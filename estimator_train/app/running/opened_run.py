@@ -10,6 +10,7 @@ import click
 
 from estimator_train._engine.host.files import printable, quoted
 from estimator_train.app import datasets
+from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.errors import SettingError, one_line_errors
 from estimator_train.app.running import changed_images
@@ -43,7 +44,7 @@ class Examined(NamedTuple):
     """What a run is evaluated on."""
 
     settings: Settings
-    data: Any  # the dataset, or None for an input_fn
+    data: Dataset | None  # None for an input_fn
     images: str | None  # where the images are, if not those of the run
 
 
@@ -58,7 +59,7 @@ def trusted_settings(run: StoredRun, trusts: bool | None) -> Settings:
     return settings
 
 
-def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Any:
+def data_of_run(run: StoredRun, settings: Settings, trusts: bool) -> Dataset | None:
     """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn."""
     ask(run_file.path_in(run.model_dir), {"dataset": settings.dataset, "data_dir": settings.data_dir}, trusts)
     with saying_data_may_have_moved():
@@ -87,7 +88,7 @@ def saying_data_may_have_moved() -> Iterator[None]:
         ) from error.__cause__
 
 
-def other_data(settings: Settings, dataset: str | None, data_dir: str | None) -> tuple[Settings, Any]:
+def other_data(settings: Settings, dataset: str | None, data_dir: str | None) -> tuple[Settings, Dataset]:
     """Returns the settings and the dataset to evaluate a run with on other data of the same classes."""
     if not settings.dataset:
         raise SettingError("{dataset} and {data_dir} need a run on a dataset, and this one has an input_fn")
@@ -116,12 +117,12 @@ def data_to_evaluate(
     `dataset` or `data_dir` name other data. If checkpoints are ranked, it is on validation images, if there are any.
     """
     images = data_dir or dataset
-    if images:
-        own, (settings, data) = settings, other_data(settings, dataset, data_dir)
-        changed_images.say_trained_on(own, data)
-    else:
+    if not images:
         data = data_of_run(run, settings, trusts)
         changed_images.say_changes(run, settings, data)
+    else:
+        own, (settings, data) = settings, other_data(settings, dataset, data_dir)
+        changed_images.say_trained_on(own, data)
     if ranks and data and data.validation_examples:
         # The evaluation images would no longer judge what they have chosen.
         click.echo(f"ranking on the {data.validation_examples} validation images", err=True)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from estimator_train._engine.host import device_names
 from estimator_train._engine.host.cluster_task import this_task
@@ -9,16 +11,17 @@ from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
+from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.errors import SettingError, as_flag
 from estimator_train.app.models.defaults import with_defaults
-from estimator_train.app.models.optimization import TESTED_RATES
+from estimator_train.app.models.optimization import TESTED_RATES, Optimization
 from estimator_train.app.running.image_cache import most_bytes
 from estimator_train.app.running.messages import listed
 from estimator_train.app.running.planned_run import PlannedRun
 from estimator_train.app.runs.fields import lines_of, phrases_of, text_of
 from estimator_train.app.runs.monitor import Monitor
-from estimator_train.app.runs.spec import optimization_of
+from estimator_train.app.runs.spec import Settings, Training, optimization_of
 
 _OF_DATASET = "the dataset's default"
 _UNEVEN = 4  # the ratio of two classes above which the plan mentions class weights
@@ -29,24 +32,25 @@ def plan(run: PlannedRun) -> list[str]:
     checkpoint = run.progress.checkpoint
     together = _together(run, resumes=checkpoint is not None)
     facts = together | lines_of(run.settings) | lines_of(run.training) | together  # in this order
-    facts["folder"] = run.model_dir
+    folder = run.model_dir
     if checkpoint:
-        facts["folder"] += f", continuing from {checkpoint}"
+        folder += f", continuing from {checkpoint}"
     if run.finds_rate:
-        facts["folder"] += ", for the plot learning_rate.png; nothing else is kept"
+        folder += ", for the plot learning_rate.png; nothing else is kept"
+    facts["folder"] = folder
     for name, source in run.sources.items():
         facts[name] = f"{facts[name]}, from {source}"
     return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
 
 
-def _together(run, resumes):
+def _together(run: PlannedRun, resumes: bool) -> dict[str, str | None]:
     """Returns {name: text} of the lines that several settings make together; None instead of a text leaves one out."""
     settings, training, data = run.settings, run.training, run.data
     default = with_defaults(dataclasses.asdict(settings) | dataclasses.asdict(training))
     kind = "classes"
     if data is not None and data.task == "multilabel":
         kind = "labels"
-    together = {
+    together: dict[str, str | None] = {
         "data": _data(settings, data, run.missing),
         "devices": _devices(training),
         kind: _classes(data),
@@ -72,7 +76,7 @@ def _together(run, resumes):
     return together
 
 
-def _data(settings, data, missing):
+def _data(settings: Settings, data: Dataset | None, missing: str | SettingError | None) -> str:
     if missing:
         if isinstance(missing, SettingError):
             missing = missing.spelled(as_flag)
@@ -85,16 +89,16 @@ def _data(settings, data, missing):
     )
 
 
-def _labels(data):
-    if data.task == "regression":
-        mean, deviation = data.label_moments()
+def _labels(data: Dataset) -> str:
+    if moments := data.label_moments():
+        mean, deviation = moments
         return f"with numbers of {mean:.4g} ± {deviation:.4g}"
     if data.task == "multilabel":
         return f"with {len(data.class_names)} labels"
     return f"in {len(data.class_names)} classes"
 
 
-def _classes(data):
+def _classes(data: Dataset | None) -> str | None:
     """Lists the first classes with their numbers of training, validation and evaluation images, if known."""
     if data is None or not data.class_names:
         return None
@@ -105,7 +109,7 @@ def _classes(data):
     return listed([f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in data.class_names])
 
 
-def _lacking(data):
+def _lacking(data: Dataset | None) -> str | None:
     """Says which classes have no images on a side, which may happen to those with few; None if all have some."""
     uses = {"train": "to train on", "validation": "to choose on", "eval": "to evaluate on"}
     lacking = {}
@@ -115,7 +119,7 @@ def _lacking(data):
     return "; ".join(lacking.values()) or None
 
 
-def _doubts(data):
+def _doubts(data: Dataset | None) -> dict[str, str]:
     """Returns lines about labels that look like mistakes."""
     if data is None:
         return {}
@@ -124,7 +128,7 @@ def _doubts(data):
     return doubtful_labels(data)
 
 
-def _validation(settings, training, data):
+def _validation(settings: Settings, training: Training, data: Dataset | None) -> str | None:
     """Says which images choose a checkpoint; None if there are none but the evaluation images, or no choice."""
     if data is None:
         return None
@@ -156,11 +160,11 @@ def judging(run: PlannedRun) -> str | None:
     return f"{chose} chose the checkpoint; {data.eval_examples} others, which did not, judged it."
 
 
-def _image_paths(data):
+def _image_paths(data: Dataset | None) -> dict[str, list[str]]:
     return (data and data.image_paths()) or {}
 
 
-def _files(settings, data):
+def _files(settings: Settings, data: Dataset | None) -> str | None:
     paths = [path for side in _image_paths(data).values() for path in side]
     where = settings.data_dir
     if paths and not any(map(is_remote, paths)):
@@ -171,21 +175,23 @@ def _files(settings, data):
             return f"{where}, drawn when training starts"
     if data is None:
         return where
+    parts = [where] if where else []  # TensorFlow Datasets and Hugging Face have a folder of their own
     if data.left_out:
-        where += f", without {', '.join(data.left_out)}"
+        parts.append(f"without {', '.join(data.left_out)}")
+    text = ", ".join(parts)
     if data.other_files:
-        where += f"; left out: {counted_endings(data.other_files)}"
-    return where
+        text += f"; left out: {counted_endings(data.other_files)}"
+    return text or None
 
 
-def _columns(data):
+def _columns(data: Dataset | None) -> str | None:
     """Says which columns of a table are taken for others; None if all have the names that they need."""
     if data is None or not data.columns:
         return None
     return ", ".join(f"{name!r} is taken for {meaning}" for name, meaning in data.columns.items())
 
 
-def _pixels(data):
+def _pixels(data: Dataset | None) -> str | None:
     """Says that images of 16 bits are nearly black because they use the lower bits alone; None if they do not."""
     brightest = brightest_if_dark(_image_paths(data).get("train", ()))
     if brightest is None:
@@ -196,7 +202,7 @@ def _pixels(data):
     )
 
 
-def _model(settings, resumes):
+def _model(settings: Settings, resumes: bool) -> str:
     text, weights = settings.model or _OF_DATASET, settings.initial_weights
     if settings.image_size:
         text += f" for images of {text_of(settings.image_size)}"
@@ -207,7 +213,7 @@ def _model(settings, resumes):
     return ", ".join([text, *phrases_of(settings, "model")])
 
 
-def _steps(run):
+def _steps(run: PlannedRun) -> str:
     if run.last_step is None:
         if not run.missing:
             return "until the data ends"
@@ -219,27 +225,27 @@ def _steps(run):
     return f"{run.last_step}: {_epochs(run)} of {_counted(run.steps_per_epoch, 'step')}"
 
 
-def _nothing_left(run):
+def _nothing_left(run: PlannedRun) -> str:
     if run.last_step is None or run.last_step >= run.progress.step:
         return ""
     return f"; the run is at step {run.progress.step} already, so nothing is left to train"
 
 
-def _epochs(run):
+def _epochs(run: PlannedRun) -> str:
     epochs = run.training.epochs
     if epochs and not run.finds_rate and run.last_step != epochs * run.steps_per_epoch:
         return f"the rest of {_counted(epochs, 'epoch')}"
-    epochs, more = divmod(run.last_step, run.steps_per_epoch)
+    whole, more = divmod(run.last_step, run.steps_per_epoch)
     if more:
-        epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
-    return _counted(epochs, "epoch")
+        return _counted(f"{run.last_step / run.steps_per_epoch:.4g}", "epoch")
+    return _counted(whole, "epoch")
 
 
-def _counted(number, noun):
+def _counted(number: int | str, noun: str) -> str:
     return f"{number} {noun}{'s' * (str(number) != '1')}"
 
 
-def _batch(settings, training):
+def _batch(settings: Settings, training: Training) -> str:
     replicas, accumulated, a_step = training.num_replicas, training.accumulate_steps, ""
     if replicas > 1:
         a_step += f" on each of {replicas} replicas"
@@ -256,7 +262,7 @@ def _batch(settings, training):
     return "the input_fn's"
 
 
-def _devices(training):
+def _devices(training: Training) -> str:
     workers = this_task().num_training_tasks
     if workers > 1:
         if training.gpus:
@@ -274,12 +280,12 @@ def _devices(training):
     return text
 
 
-def _optimizer(settings, training, name):
+def _optimizer(settings: Settings, training: Training, name: str | None) -> str:
     changes = phrases_of(training, "optimizer") + phrases_of(settings, "optimizer")
     return ", ".join([name or "the model's", *changes])
 
 
-def _learning_rate(settings, training, default):
+def _learning_rate(settings: Settings, training: Training, default: Mapping[str, Any]) -> str:
     optimization, replicas, rate = optimization_of(settings, training), training.num_replicas, default["learning_rate"]
     parts = [_rate(settings, optimization, rate)]
     if training.scale_learning_rate:
@@ -295,7 +301,7 @@ def _learning_rate(settings, training, default):
     return ", ".join(parts)
 
 
-def _rate(settings, optimization, rate):
+def _rate(settings: Settings, optimization: Optimization, rate: float | None) -> str:
     if rate is not None:
         return f"{rate:g}"
     if settings.phases:
@@ -305,7 +311,7 @@ def _rate(settings, optimization, rate):
     return "Keras' default"
 
 
-def _class_weights(training, data):
+def _class_weights(training: Training, data: Dataset | None) -> str | None:
     if not training.class_weights:
         return _imbalance(data)
     if data is None:
@@ -314,7 +320,7 @@ def _class_weights(training, data):
     return listed([f"{name} {weight:.4g}" for name, weight in zip(data.class_names, weights, strict=True)])
 
 
-def _imbalance(data):
+def _imbalance(data: Dataset | None) -> str | None:
     """Says that some classes have several times as many training images as others; None if they do not."""
     counts = data and data.task == "classification" and data.class_counts()
     if not counts:
@@ -327,7 +333,7 @@ def _imbalance(data):
     return f"none, though {times}; --class-weights balanced evens them out"
 
 
-def _cache(run):
+def _cache(run: PlannedRun) -> str | None:
     """Says what is kept of the images from epoch to epoch, and its size if it takes memory; None if nothing is."""
     cache = run.training.cache
     if cache is None or run.missing:
@@ -342,13 +348,13 @@ def _cache(run):
     return text
 
 
-def _checkpoints(training):
-    numbers = sorted({training.save_checkpoints_steps, training.evaluate_every} - {None})
+def _checkpoints(training: Training) -> str:
+    numbers = sorted(filter(None, {training.save_checkpoints_steps, training.evaluate_every}))
     every = ", ".join(f"every {number} steps" for number in numbers if all(number % n or number == n for n in numbers))
     return f"{every or 'every 10 minutes'} and at the end"
 
 
-def _evaluation(settings, training, data):
+def _evaluation(settings: Settings, training: Training, data: Dataset | None) -> str:
     if not training.evaluate_every:
         return "at the end"
     monitor, validates = Monitor.of(training.monitor), data is not None and data.validation_examples
@@ -362,6 +368,6 @@ def _evaluation(settings, training, data):
         text += f"; {training.early_stopping} without a {monitor.better} {monitor.metric} end {ended}"
     if training.keep_best:
         text += f"; the checkpoint of the best {monitor.metric} is kept"
-    if validates:
+    if data is not None and validates:
         text += f"; then once on the {data.eval_examples} images to evaluate on"
     return text

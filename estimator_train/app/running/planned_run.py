@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from estimator_train._engine.host.cluster_task import ClusterTask
+from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.errors import SettingError
 from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.spec import Settings, Training
@@ -20,7 +21,7 @@ class PlannedRun:
 
     settings: Settings
     training: Training
-    data: Any  # the dataset, or None for an input_fn
+    data: Dataset | None  # None for an input_fn
     model_dir: str
     task: ClusterTask  # of this process in a cluster
     verbosity: str  # "quiet", "normal" or "verbose"
@@ -63,6 +64,7 @@ class PlannedRun:
             return self.training.max_steps
         if self.settings.phases:
             return self.steps_of_parts[-1][-1]
+        assert self.training.epochs is not None  # a dataset has a default
         return self._end_of_epochs(self.training.epochs)
 
     @functools.cached_property
@@ -86,6 +88,6 @@ class PlannedRun:
             return 0
         return self.progress.first_step(self.steps_per_epoch)
 
-    def _end_of_epochs(self, epochs, since=0):
+    def _end_of_epochs(self, epochs: int, since: int = 0) -> int:
         """Returns the step at which so many epochs end, at least 1: perhaps an earlier one than that of today."""
         return max(1, self.progress.first_step(self.steps_per_epoch, since) + epochs * self.steps_per_epoch)

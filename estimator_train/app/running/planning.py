@@ -3,18 +3,19 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import click
 
 from estimator_train._engine.host import launchers
 from estimator_train._engine.host.checkpoint_files import damage_of_files
-from estimator_train._engine.host.cluster_task import this_task
+from estimator_train._engine.host.cluster_task import ClusterTask, this_task
 from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.gpu_devices import is_gpu_there
 from estimator_train._engine.host.paths import absolute, as_path, is_remote
 from estimator_train.app import datasets, models
+from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.held_out import BY_NAME, BY_RANK
 from estimator_train.app.datasets.images import ImageFiles
 from estimator_train.app.errors import SettingError, one_line_errors
@@ -85,7 +86,7 @@ def resolve(request: Request) -> PlannedRun:
     return run
 
 
-def _with_data_named(request):
+def _with_data_named(request: Request) -> tuple[Request, dict[str, str]]:
     """Returns the request with its dataset and data_dir, and {fact of the plan: what has set it, if not a setting}."""
     settings, sources = dict(request.settings), dict(request.sources)
     if request.get("dataset") and not request.get("data_dir"):
@@ -100,7 +101,9 @@ def _with_data_named(request):
     return dataclasses.replace(request, settings=settings), sources
 
 
-def _settings(request, model_dir, progress):
+def _settings(
+    request: Request, model_dir: str, progress: Progress
+) -> tuple[Settings, Dataset | None, str | SettingError | None]:
     """Returns the settings, filled by the dataset, and what `_opened` does: the dataset, and what is missing of it."""
     earlier = _earlier(model_dir)
     given = given_of(request.settings, Settings)
@@ -116,13 +119,15 @@ def _settings(request, model_dir, progress):
     return settings, data, missing
 
 
-def _earlier(model_dir):
+def _earlier(model_dir: str) -> Settings | None:
     """Returns the settings of the run in a directory, or None."""
     spec = run_file.spec_in(model_dir)
-    return spec and spec.settings
+    if spec is None:
+        return None
+    return spec.settings
 
 
-def _rule(request, earlier):
+def _rule(request: Request, earlier: Settings | None) -> str:
     """Returns the rule that holds out examples: that of the run which is resumed or repeated, if it is one."""
     if earlier is not None:
         return earlier.held_out_by
@@ -131,18 +136,18 @@ def _rule(request, earlier):
     return BY_NAME
 
 
-def _training(request, settings, data):
+def _training(request: Request, settings: Settings, data: Dataset | None) -> Training:
     training = Training(**given_of(request.settings, Training))
     if training.cache == "none":
         training = dataclasses.replace(training, cache=None)
     if training.early_stopping:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
-        training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size))
+        training = dataclasses.replace(training, epochs=data.epochs_for(settings.batch_size or data.default_batch_size))
     return training
 
 
-def _leaves_cache_open(request, model_dir):
+def _leaves_cache_open(request: Request, model_dir: str) -> bool:
     """Returns whether neither this call nor the run that is repeated says what is kept of the images.
 
     Runs of earlier versions kept nothing unless a flag said so, and go on without.
@@ -157,12 +162,14 @@ def _leaves_cache_open(request, model_dir):
     return run_file.read(path).get("chooses_cache", False)
 
 
-def _with_validation(settings, data, earlier):
+def _with_validation(
+    settings: Settings, data: Dataset | None, earlier: Settings | None
+) -> tuple[Settings, Dataset | None]:
     """Holds out a share of the training examples if there are none to choose on; not all datasets can.
 
     A task of a cluster may start after the chief has written run.json: it holds out what the `earlier` settings say.
     """
-    share = _VALIDATION
+    share: float | None = _VALIDATION
     if earlier is not None:
         share = earlier.validation
     if data is None or data.validation_examples or share is None:
@@ -200,7 +207,7 @@ def check(run: PlannedRun) -> None:
             return
         for first_step, last_step in run.steps_of_parts[len(run.progress.ended_phases) :]:
             optimization_of(settings, training).check_steps(last_step and last_step - first_step)
-        if training.class_weights:
+        if training.class_weights and run.data:
             datasets.class_weights(run.data, training.class_weights)
         if training.monitor:
             _check_monitor(run, Monitor.of(training.monitor))
@@ -211,7 +218,7 @@ def check(run: PlannedRun) -> None:
         _say_what_images_are(run, earlier)
 
 
-def _say_what_images_are(run, earlier):
+def _say_what_images_are(run: PlannedRun, earlier: Settings | None) -> None:
     """Says which images have changed since the run was trained, and which sides share some."""
     if run.data is None or run.finds_rate:
         return
@@ -221,7 +228,7 @@ def _say_what_images_are(run, earlier):
     changed_images.say_shared(run.data)
 
 
-def _check_kept(best):
+def _check_kept(best: str | None) -> None:
     """Rejects a damaged best checkpoint of earlier, which may be the result of the training."""
     if best and (damage := damage_of_files(best)):
         raise ValueError(
@@ -230,7 +237,7 @@ def _check_kept(best):
         )
 
 
-def _check_monitor(run, monitor):
+def _check_monitor(run: PlannedRun, monitor: Monitor) -> None:
     best = None
     if run.settings.dataset and ":" not in run.settings.model:
         monitor.check_name(run.settings.task)
@@ -239,7 +246,7 @@ def _check_monitor(run, monitor):
     monitor.check(run.settings.class_names, best)
 
 
-def _check_flags_of_files(run):
+def _check_flags_of_files(run: PlannedRun) -> None:
     if not run.data or isinstance(run.data.train, ImageFiles):
         return
     given = vars(run.settings) | vars(run.training)
@@ -248,15 +255,15 @@ def _check_flags_of_files(run):
             raise SettingError(f"{{{name}}} is for image files, and {{0}} has none; leave it out", run.data.name)
 
 
-def _check_phases(run, earlier):
+def _check_phases(run: PlannedRun, earlier: Settings) -> None:
     """Rejects phases that are over, of a run that has had others: the step says where it is."""
-    step = run.progress.step
-    if not (step and run.data and earlier.phases and run.settings.phases):
+    step, last_step = run.progress.step, run.last_step
+    if not (step and last_step and run.data and earlier.phases and run.settings.phases):
         return
-    if run.last_step <= step and run.settings.phases != earlier.phases:
+    if last_step <= step and run.settings.phases != earlier.phases:
         raise SettingError(
             '{phases} ends at step {0}, and {1} is at step {2}; give its earlier phases, too: "{3}; {4}"',
-            run.last_step,
+            last_step,
             run.model_dir,
             step,
             earlier.phases,
@@ -264,7 +271,7 @@ def _check_phases(run, earlier):
         )
 
 
-def _check_same(settings, earlier, model_dir):
+def _check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_dir: str) -> None:
     """Rejects other settings than the `earlier` ones of the run in `model_dir`.
 
     Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed. Nor are
@@ -275,7 +282,7 @@ def _check_same(settings, earlier, model_dir):
     for name, ours in settings.items():
         theirs = earlier.get(name)
         if ours != theirs and name not in free:
-            said = quoted if name == "class_names" else text_of
+            said: Callable[[Any], str] = quoted if name == "class_names" else text_of
             raise SettingError(
                 "the run in {0} has {1} {2}, not {3}; continue with the same, or give another {model_dir}",
                 model_dir,
@@ -319,7 +326,7 @@ def must_be_fetched(dataset: str | None, data_dir: str | None) -> bool:
         return not datasets.is_here(dataset, data_dir)
 
 
-def _check_cluster(request, task, lacks_evaluator):
+def _check_cluster(request: Request, task: ClusterTask, lacks_evaluator: bool) -> None:
     if task.is_alone:
         return
     # A run that evaluated on one machine may continue without evaluations.
@@ -335,7 +342,7 @@ def _check_cluster(request, task, lacks_evaluator):
         raise SettingError(f"{{{name}}} is for one process; {{0}}", _FOR_ONE_PROCESS[name])
 
 
-def _check_place(request, model_dir, task):
+def _check_place(request: Request, model_dir: str, task: ClusterTask) -> None:
     directories.check_place(model_dir, is_new=task.is_chief and not (request.resumes or request.finds_rate))
     trackers = [name for name in request.get("log") or () if name != "csv"]
     if trackers and is_remote(model_dir):
@@ -356,7 +363,7 @@ def _check_place(request, model_dir, task):
         )
 
 
-def _check_weights(request, model_dir):
+def _check_weights(request: Request, model_dir: str) -> None:
     """Rejects a file of initial weights that cannot be read, unless a checkpoint of the run replaces them.
 
     The model of a FILE:FUNCTION gets them nevertheless; see `build_model`.
@@ -366,13 +373,13 @@ def _check_weights(request, model_dir):
             models.check_weights(request.get("weights"))
 
 
-def _opened(settings, request):
+def _opened(settings: Settings, request: Request) -> tuple[Dataset | None, str | SettingError | None]:
     """Returns the dataset and None, or in a dry run of data that is not here, None and what is missing."""
-    if must_be_fetched(settings.dataset, settings.data_dir):
+    if settings.dataset and must_be_fetched(settings.dataset, settings.data_dir):
         if request.only_plans:
-            return None, _fetching(settings)
+            return None, _fetching(settings.dataset, settings.data_dir)
         _check_gpus(request)
-    explaining = contextlib.nullcontext()
+    explaining: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if settings.data_dir and "data_dir" in request.settings and "data_dir" not in request.given:  # of an earlier run
         explaining = saying_data_may_have_moved()
     try:
@@ -384,17 +391,17 @@ def _opened(settings, request):
         return None, error
 
 
-def _fetching(settings):
-    about = datasets.named(settings.dataset).ABOUT
+def _fetching(dataset: str, data_dir: str | None) -> str:
+    about = datasets.named(dataset).ABOUT
     origin = f"from {about.source}"
     if about.size != "any":
         origin = f"{about.size}, {origin}"
-    if settings.dataset == "oct2017" and settings.data_dir:
+    if dataset == "oct2017" and data_dir:
         return f"not here; training unpacks it first ({origin})"
     return f"not here; training downloads it first ({origin})"
 
 
-def _check_gpus(request):
+def _check_gpus(request: Request) -> None:
     """Before anything is downloaded or unpacked, checks that there are the GPUs to train on."""
     if request.get("gpus"):
         with starting_tensorflow(request.verbosity):

@@ -5,7 +5,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.files import printable
@@ -170,7 +170,7 @@ class Run(StoredRun):
             warn(printable(fault))
         return predicted.entries
 
-    def predicted(self, images: list[str], checkpoint: str | None = None, top: int | None = None) -> Predicted:
+    def predicted(self, images: Sequence[str], checkpoint: str | None = None, top: int | None = None) -> Predicted:
         """Does what `predict` does, and returns what else is to be said of it."""
         settings = trusted_settings(self, self._trusts)
         check_predictable(self, settings, top)

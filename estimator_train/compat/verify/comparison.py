@@ -10,7 +10,7 @@ import numpy as np
 class Compared(NamedTuple):
     """A value of both sides: how many numbers it has, and the two that differ most, with their difference."""
 
-    name: Hashable
+    name: Any
     values: int
     old: Any
     new: Any

@@ -195,3 +195,10 @@ def test_data_in_the_working_directory_has_a_name(planned, scans, monkeypatch):
     monkeypatch.chdir(scans)
     data = datasets.open_dataset("images", ".")
     assert planned(data=data, data_dir=".")["files"] == "."
+
+
+def test_data_without_a_folder_names_the_split_that_is_not_used(planned, scans):
+    data = datasets.open_dataset("images", str(scans))
+    train, evaluated = (dataclasses.replace(part, paths=[]) for part in (data.train, data.eval))
+    data = dataclasses.replace(data, train=train, eval=evaluated, left_out=("validation",))
+    assert planned(data=data, dataset="tfds:beans", data_dir=None)["files"] == "without validation"

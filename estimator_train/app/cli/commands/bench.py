@@ -7,18 +7,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
 from estimator_train.app.cli.parameters import Value
 from estimator_train.app.cli.table import option
 from estimator_train.app.errors import one_line_errors
 from estimator_train.app.running.directories import check_directory, check_not_a_class
 from estimator_train.app.running.startup import starting_tensorflow
-from estimator_train.app.runs import run_file
+from estimator_train.app.runs import StoredRun, run_file
 from estimator_train.app.runs.parsed_json import parsed
 from estimator_train.app.runs.programs import check_former_words
 from estimator_train.app.runs.spec import Settings
@@ -41,7 +43,7 @@ Examples:
 class _Counts(click.ParamType):
     name = "N,N"
 
-    def convert(self, value, param, ctx):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
         counts = value.split(",")
         if not all(count.isdecimal() and int(count) for count in counts) or len(set(counts)) < len(counts):
             self.fail(f"{value!r} is not a list of different numbers such as 1,2,4.", param, ctx)
@@ -66,14 +68,24 @@ class _Counts(click.ParamType):
     help="Directory for scaling.json and scaling.png.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
-def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
+def bench(
+    dataset: str | None,
+    data_dir: str | None,
+    gpus: list[int] | None,
+    replicas: list[int] | None,
+    steps: int,
+    out: str,
+    arguments: tuple[str, ...],
+) -> None:
     """Measure how training scales with replicas; without --gpus or --replicas, say what limits one device.
 
     Each number of replicas trains for a few steps in its own process, with any flags of train that you add. The
     examples/s come from its timing.json. The batch size is per replica.
     """
     check_former_words(arguments, arguments)
-    _check(dataset, gpus, replicas, arguments)
+    if not dataset:
+        raise click.ClickException("bench trains on a dataset: give --dataset NAME")
+    _check(gpus, replicas, arguments)
     check_directory(out, "out")
     check_not_a_class(out, "out", dataset, data_dir)
     flags = ["--dataset", dataset]
@@ -101,9 +113,7 @@ def bench(dataset, data_dir, gpus, replicas, steps, out, arguments):
     _write(as_path(out), rows, {"flags": flags, "steps": steps, "scaling": rows})
 
 
-def _check(dataset, gpus, replicas, arguments):
-    if not dataset:
-        raise click.ClickException("bench trains on a dataset: give --dataset NAME")
+def _check(gpus: Sequence[int] | None, replicas: Sequence[int] | None, arguments: Sequence[str]) -> None:
     if gpus and replicas:
         raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
     for argument in arguments:
@@ -111,7 +121,7 @@ def _check(dataset, gpus, replicas, arguments):
             raise click.ClickException(f"{argument} is not for bench, whose runs are short and not kept; leave it out")
 
 
-def _devices(gpus, replicas):
+def _devices(gpus: Sequence[int] | None, replicas: Sequence[int] | None) -> list[tuple[int, list[str]]]:
     """Returns (number of replicas, flags of its devices) of each training."""
     for flag, counts in (("--gpus", gpus), ("--replicas", replicas)):
         if counts:
@@ -119,7 +129,7 @@ def _devices(gpus, replicas):
     return [(1, [])]
 
 
-def _write(folder, rows, measured):
+def _write(folder: Path | RemotePath, rows: Sequence[Mapping[str, Any]], measured: Mapping[str, Any]) -> None:
     from estimator_train.app.report import scaling
 
     with one_line_errors():
@@ -129,7 +139,7 @@ def _write(folder, rows, measured):
     click.echo(f"the plot is {folder / 'scaling.png'}")
 
 
-def timing_of_run(flags, steps, model_dir):
+def timing_of_run(flags: Sequence[str], steps: int, model_dir: StrPath) -> dict[str, Any]:
     """Trains for `steps` steps in `model_dir`, in a separate process, and returns what `TimingHook` measured.
 
     The process is killed once training has finished, to save the time of the final evaluation.
@@ -156,29 +166,29 @@ def timing_of_run(flags, steps, model_dir):
     return timing
 
 
-def _reason(code, errors_file):
+def _reason(code: int, errors_file: Path) -> str:
     lines = [line for line in errors_file.read_text(errors="replace").splitlines() if line.strip()]
     return [f"exit code {code}", *lines][-1].removeprefix("estimator_train: ")
 
 
-def _steps(path):
+def _steps(path: Path) -> int:
     timing = _timing(path)
     return timing.get("steps", 0) + timing.get("warmup_steps", 0)
 
 
-def _timing(path):
+def _timing(path: Path) -> dict[str, Any]:
     """Returns the contents of a timing.json; empty if it is missing or incomplete."""
     if not path.exists():
         return {}
     return parsed(path.read_bytes()) or {}
 
 
-def _diagnosis(timing, run):
+def _diagnosis(timing: Mapping[str, Any], run: Path) -> str:
     with starting_tensorflow():
         from estimator_train.app.running.build import build_train_input_fn
         from estimator_train.app.running.result import diagnosis
 
-    spec = run_file.spec_in(run)
+    spec = StoredRun(run).spec
     settings, training = spec.settings, spec.training
     data = settings.open_data()
     return diagnosis(timing, settings, training, data, build_train_input_fn(settings, data, training))

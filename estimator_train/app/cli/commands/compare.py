@@ -1,7 +1,11 @@
 """estimator_train compare: shows how runs differ, as a table and as an HTML page."""
 
+from __future__ import annotations
+
 import os
 import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +16,11 @@ from estimator_train.app.running.messages import warn
 from estimator_train.app.running.planning import must_be_fetched
 from estimator_train.app.running.run import Run
 from estimator_train.app.running.startup import starting_tensorflow
+from estimator_train.app.runs.spec import Settings
 from estimator_train.app.runs.values import Directory, OutputFile
+
+if TYPE_CHECKING:
+    from estimator_train.app.report.comparison import Run as ComparedRun
 
 _EXAMPLES = """\b
 Examples:
@@ -28,7 +36,7 @@ _OF_FILES = ("synthetic_oct", "oct2017", "images", "manifest")  # datasets of im
 @click.option(
     "--out", type=Value(OutputFile()), default="comparison.html", show_default=True, help="HTML file to write."
 )
-def compare(model_dirs, out):
+def compare(model_dirs: tuple[str, ...], out: str) -> None:
     """Compare runs with the first one.
 
     The first lines say which run is better, which McNemar's test of the images that changed sides decides at 0.05. The
@@ -60,7 +68,7 @@ def compare(model_dirs, out):
     click.echo(f"\nthe comparison is {out}")
 
 
-def _check_classes(folders, settings):
+def _check_classes(folders: Sequence[str], settings: Sequence[Settings]) -> None:
     for folder, each in zip(folders, settings, strict=True):
         if set(each.class_names) != set(settings[0].class_names):
             raise click.ClickException(
@@ -69,13 +77,13 @@ def _check_classes(folders, settings):
             )
 
 
-def _classes(settings):
+def _classes(settings: Settings) -> str:
     if not settings.class_names:
         return "no classes"
     return f"the classes {quoted(settings.class_names)}"
 
 
-def _without_images(run, first):
+def _without_images(run: ComparedRun, first: ComparedRun) -> str | None:
     """Says why the images of a run cannot be compared with those of the first one, and the remedy; else None."""
     from estimator_train.app.report import comparison
     from estimator_train.app.runs import predictions_file

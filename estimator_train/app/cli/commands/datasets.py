@@ -1,5 +1,10 @@
 """estimator_train datasets: lists the datasets, or downloads one."""
 
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 import click
 import tabulate
 
@@ -9,12 +14,15 @@ from estimator_train.app.cli.parameters import Value
 from estimator_train.app.errors import one_line_errors
 from estimator_train.app.runs.values import Directory
 
+if TYPE_CHECKING:
+    from estimator_train.app.datasets import hf, tfds
+
 _YES = {True: "yes", False: "no"}
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-def datasets(context):
+def datasets(context: click.Context) -> None:
     """List the datasets, or download one.
 
     \b
@@ -33,7 +41,7 @@ def datasets(context):
     type=Value(Directory()),
     help="Directory to download to.  [default: where training without --data-dir looks]",
 )
-def download(name, data_dir):
+def download(name: str, data_dir: str | None) -> None:
     """Download a dataset, continuing where an earlier download was interrupted."""
     with one_line_errors():
         folder = data_sets.download(name, data_dir)
@@ -44,7 +52,7 @@ def download(name, data_dir):
         click.echo(tabulate.tabulate(rows, ["class", "to train on", "to evaluate on"]))
 
 
-def _row(name, module):
+def _row(name: str, module: ModuleType | hf.Named | tfds.Named) -> list[str]:
     is_here = ""
     if hasattr(module, "is_here") and name not in ("tfds:NAME", "hf:NAME"):
         is_here = _YES[module.is_here()]

@@ -1,8 +1,12 @@
 """estimator_train evaluate: evaluates checkpoints of a run."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -15,6 +19,11 @@ from estimator_train.app.running.run import Run
 from estimator_train.app.runs.monitor import METRICS
 from estimator_train.app.runs.rules import Excludes, check_rules
 from estimator_train.app.runs.values import Directory, OneOf, OutputFile
+
+if TYPE_CHECKING:
+    from estimator_train.app.metrics.tasks import Result
+
+    _Evaluated: TypeAlias = tuple[dict[str, Any], Result | None]  # an entry of evaluations.jsonl, and its result
 
 _EXAMPLES = """\b
 Examples:
@@ -57,7 +66,7 @@ _RULES = (
 )
 @click.option("--dataset", type=Value(OneOf(datasets.names)), help="Evaluate on another dataset of the same classes.")
 @click.option("--data-dir", type=Value(Directory()), help="Evaluate on the images in a directory or a file.")
-def evaluate(**flags):
+def evaluate(**given: Any) -> int:
     """Evaluate the newest checkpoint of a run, or others.
 
     The data and the model are those of the run, unless --data-dir or --dataset names other data: all images of a folder
@@ -67,7 +76,7 @@ def evaluate(**flags):
     run, which reports and compare do not read as the result of the training; a run that you may not write is evaluated,
     too, and a line says that the evaluation is not kept.
     """
-    flags = SimpleNamespace(**flags)
+    flags = SimpleNamespace(**given)
     check_rules(vars(flags), _RULES)
     run = Run(flags.model_dir, trust_run=flags.trust_run)
     checkpoints = None if flags.all else [flags.checkpoint]
@@ -85,7 +94,7 @@ def evaluate(**flags):
     return int(bool(lacks_predictions))
 
 
-def _rank(result):
+def _rank(result: _Evaluated) -> list[float]:
     entry, computed = result
     best, loss = entry["metrics"].get("accuracy"), entry["metrics"].get("loss")
     if computed is not None:
@@ -94,7 +103,7 @@ def _rank(result):
     return [math.inf if value is None else value for value in (best and -best, loss)]
 
 
-def _summary(entry, result):
+def _summary(entry: Mapping[str, Any], result: Result | None) -> dict[str, Any]:
     """Returns the checkpoint and its scalar metrics, with the most important of those computed from the examples."""
     row = {name: value for name, value in _row(entry, result).items() if not isinstance(value, list)}
     if result is None:
@@ -102,16 +111,16 @@ def _summary(entry, result):
     return row | result.summary()
 
 
-def _row(entry, result):
+def _row(entry: Mapping[str, Any], result: Result | None) -> dict[str, Any]:
     """Returns the checkpoint, its step and the model's own metrics."""
-    computed = ()
+    computed: tuple[str, ...] = ()
     if result is not None:
         computed = METRICS[result.task]
     own = {name: value for name, value in entry["metrics"].items() if name not in computed}
     return {"checkpoint": entry["checkpoint"], "step": entry["step"]} | own
 
 
-def _text(results, ranks):
+def _text(results: Sequence[_Evaluated], ranks: bool) -> str:
     """Returns a ranking of the results as a table, or the tables of a single one."""
     if ranks:
         return output_format.as_table(_summary(entry, result) for entry, result in results)
@@ -124,7 +133,7 @@ def _text(results, ranks):
     return f"{row}\n\n{tasks.named(result.task).table(result)}"
 
 
-def _rows(results):
+def _rows(results: Sequence[_Evaluated]) -> Iterator[list[Any]]:
     """Yields the column names, then a row per number."""
     yield ["checkpoint", "step", "metric", "class", "predicted_class", "value"]
     for entry, result in results:
@@ -132,7 +141,7 @@ def _rows(results):
             yield [entry["checkpoint"], entry["step"], *row]
 
 
-def _numbers(metrics, result):
+def _numbers(metrics: dict[str, Any], result: Result | None) -> Iterator[tuple[str, str | None, str | None, Any]]:
     """Yields (metric, class, predicted class, value) for each metric."""
     values = {}
     if result is not None:

@@ -38,7 +38,7 @@ Examples:
     required=True,
     help="Directory to write to. A SavedModel becomes a version in it, as TensorFlow Serving needs it.",
 )
-def export(model_dir, checkpoint, trust_run, file_format, out):
+def export(model_dir: str, checkpoint: str | None, trust_run: bool, file_format: str, out: str) -> None:
     """Export the trained model of a run.
 
     The SavedModel of a run on images takes encoded JPEG, PNG, BMP, GIF or WebP files as image_bytes; its
@@ -55,7 +55,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
         click.echo(f"serve it: {_docker(out)}")
 
 
-def _docker(base):
+def _docker(base: str) -> str:
     """Returns the command that serves the newest version in `base` on this machine, as the model called model."""
     volume = shlex.quote(f"{os.path.abspath(base)}:/models/model")
     return f"docker run --rm -p 127.0.0.1:8501:8501 -v {volume} tensorflow/serving"

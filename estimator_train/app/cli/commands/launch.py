@@ -13,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -26,6 +28,13 @@ from estimator_train.app.runs.values import Number
 _PORTS = range(10_000, 32_768)
 _POLL_SECS = 0.2
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
+
+
+class _Task(NamedTuple):
+    """A process of the cluster, and the thread that shows its lines."""
+
+    process: subprocess.Popen[str]
+    shown: threading.Thread
 
 
 _EXAMPLES = """\b
@@ -56,7 +65,9 @@ Example:
     help="Time that tasks have to save when they are stopped.",
 )
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
-def launch(workers, ps, evaluator, logs, grace_period, arguments):
+def launch(
+    workers: int, ps: int, evaluator: bool, logs: str | None, grace_period: float, arguments: tuple[str, ...]
+) -> int:
     """Start estimator_train ARGUMENTS in several processes, with the TF_CONFIG of each.
 
     The first worker is the chief. If one process fails, all stop, and the command exits with its exit code.
@@ -70,17 +81,17 @@ def launch(workers, ps, evaluator, logs, grace_period, arguments):
         check_directory(logs, "logs")
         os.makedirs(logs, exist_ok=True)
     sizes["evaluator"] = int(evaluator)  # it is not part of the cluster
-    processes = {}
+    tasks = {}
     try:
         for job, size in sizes.items():
             for index in range(size):
-                processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
-        return _wait(processes)
+                tasks[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
+        return _wait(tasks)
     finally:
-        _stop(processes.values(), grace_period)
+        _stop(tasks.values(), grace_period)
 
 
-def _check_no_evaluations(arguments):
+def _check_no_evaluations(arguments: Sequence[str]) -> None:
     if arguments[0] != "run" and any(each.partition("=")[0] == "--evaluate-every" for each in arguments):
         raise click.ClickException(
             "evaluations during training need a task of type evaluator; add --evaluator in front of the --, or leave "
@@ -88,13 +99,13 @@ def _check_no_evaluations(arguments):
         )
 
 
-def free_addresses(count):
+def free_addresses(count: int) -> list[str]:
     """Returns the addresses of `count` ports on this machine that are currently free."""
     ports = random.SystemRandom().sample(_PORTS, len(_PORTS))
     return [f"127.0.0.1:{port}" for port in itertools.islice(filter(_is_free, ports), count)]
 
 
-def _is_free(port):
+def _is_free(port: int) -> bool:
     with socket.socket() as tried:
         try:
             tried.bind(("127.0.0.1", port))
@@ -103,7 +114,9 @@ def _is_free(port):
         return True
 
 
-def _start(cluster, job, index, arguments, logs):
+def _start(
+    cluster: Mapping[str, Sequence[str]], job: str, index: int, arguments: Sequence[str], logs: str | None
+) -> _Task:
     """Starts a task, shows every line that it prints with its name, and appends it to the task's file in `logs`."""
     tf_config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
     process = subprocess.Popen(
@@ -116,17 +129,18 @@ def _start(cluster, job, index, arguments, logs):
         preexec_fn=functools.partial(_end_with, os.getpid()),
     )
 
-    def show():
+    def show() -> None:
         path = logs and os.path.join(logs, f"{job}-{index}.log")
+        assert process.stdout is not None  # it is a pipe
         with process.stdout as lines, open(path, "a") if path else contextlib.nullcontext() as file:
             for line in lines:
                 click.echo(f"[{job} {index}] {line}", nl=False)
                 if file:
                     print(line, end="", file=file, flush=True)
 
-    process.shown = threading.Thread(target=show, daemon=True)
-    process.shown.start()
-    return process
+    shown = threading.Thread(target=show, daemon=True)
+    shown.start()
+    return _Task(process, shown)
 
 
 def _end_with(parent: int) -> None:
@@ -136,12 +150,12 @@ def _end_with(parent: int) -> None:
         os._exit(128 + signal.SIGTERM)
 
 
-def _wait(processes):
+def _wait(tasks: Mapping[str, _Task]) -> int:
     """Waits, and returns the exit code of the first process that fails, or 0 once all have ended."""
-    running = dict(processes)
+    running = dict(tasks)
     while running:
-        for name, process in list(running.items()):
-            code = process.poll()
+        for name, task in list(running.items()):
+            code = task.process.poll()
             if code:
                 if code < 0:
                     code = 128 - code  # a shell's exit code for a signal
@@ -153,14 +167,14 @@ def _wait(processes):
     return 0
 
 
-def _stop(processes, grace_period):
-    for process in processes:
+def _stop(tasks: Collection[_Task], grace_period: float) -> None:
+    for process, _ in tasks:
         process.terminate()  # if it has not ended
     end = time.monotonic() + grace_period
-    for process in processes:
+    for process, shown in tasks:
         try:
             process.wait(max(0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        process.shown.join()
+        shown.join()

@@ -1,7 +1,10 @@
 """estimator_train memory: estimates the device memory that training a model needs."""
 
+from __future__ import annotations
+
 import os
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 import tabulate
@@ -15,6 +18,9 @@ from estimator_train.app.runs.fields import given_of
 from estimator_train.app.runs.rules import Needs, check_rules
 from estimator_train.app.runs.spec import Settings
 from estimator_train.app.runs.values import Number
+
+if TYPE_CHECKING:
+    from estimator_train.memory_estimate import Memory
 
 _GB = 1e9
 
@@ -37,7 +43,7 @@ _RULES = (
     show_default=True,
     help="Memory of the device.",
 )
-def memory(device_memory, **flags):
+def memory(device_memory: float, **given: Any) -> None:
     """Estimate the device memory that training a model needs.
 
     Nothing is trained, and the device does not have to exist.
@@ -46,7 +52,7 @@ def memory(device_memory, **flags):
       estimator_train memory --model vgg16 --image-size 224 --batch-size 32
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # keeps the model's weights in host memory
-    flags = SimpleNamespace(**flags)
+    flags = SimpleNamespace(**given)
     check_rules(vars(flags), _RULES)
     with one_line_errors():
         settings = _settings(flags)
@@ -60,7 +66,7 @@ def memory(device_memory, **flags):
     _show(device, device_memory, fits([device], device_memory * _GB))
 
 
-def _show(device, device_memory, is_enough):
+def _show(device: Memory, device_memory: float, is_enough: bool) -> None:
     fits, advice = "yes", "It fits on one device."
     if not is_enough:
         fits, advice = "no", "It does not fit on a device: take smaller images, batches or layers."
@@ -70,7 +76,7 @@ def _show(device, device_memory, is_enough):
     click.echo(advice)
 
 
-def _settings(flags):
+def _settings(flags: SimpleNamespace) -> Settings:
     """Returns the settings of a training on a dataset, or on two classes without one."""
     if not (flags.dataset or flags.model):
         raise ValueError("give --dataset NAME, or --model NAME and --image-size")

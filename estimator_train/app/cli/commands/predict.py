@@ -1,6 +1,8 @@
 """estimator_train predict: predicts classes, labels or numbers for image files."""
 
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import click
 
@@ -39,13 +41,13 @@ _NOUNS = {"class": "class", "labels": "label"}  # of one of several, by the kind
     help="Write to a file that ends in .csv, .json or .parquet, instead of printing.",
 )
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
-def predict(model_dir, checkpoint, trust_run, images, **flags):
+def predict(model_dir: str, checkpoint: str | None, trust_run: bool, images: tuple[str, ...], **given: Any) -> int:
     """Predict the classes of images with their probabilities, or their labels or numbers.
 
     A FOLDER stands for all image files in it and its subfolders. Unreadable files and folders, and images whose
     prediction is not finite, are named on standard error, and the exit code is then 1.
     """
-    flags = SimpleNamespace(**flags)
+    flags = SimpleNamespace(**given)
     check_rules(vars(flags), _RULES)
     if flags.out:
         output_format.check_out(flags.out)
@@ -55,14 +57,14 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     from estimator_train.app.metrics import tasks
 
     _write(flags, entries, tasks.named(run.spec.settings.task).KIND, run.spec.settings.class_names)
-    if others:
-        warn(f"left out: {printable(counted_endings(others))}")
+    if left_out := counted_endings(others):
+        warn(f"left out: {printable(left_out)}")
     for fault in faults:
         warn(printable(fault))
     return int(bool(faults))
 
 
-def _write(flags, entries, kind, names):
+def _write(flags: SimpleNamespace, entries: Sequence[Mapping[str, Any]], kind: str, names: Sequence[str]) -> None:
     header = _header(kind, names, flags.top)
     rows = [_row(kind, flags.top, entry) for entry in entries]
     if flags.out:
@@ -72,7 +74,7 @@ def _write(flags, entries, kind, names):
     output_format.write(flags, entries, [header, *rows], lambda: output_format.as_table(rows, header))
 
 
-def _header(kind, names, top):
+def _header(kind: str, names: Sequence[str], top: int | None) -> list[str]:
     """Returns the names of the columns: with `top`, pairs of a class or label and its probability."""
     if not top:
         return ["file", kind, *names]
@@ -84,7 +86,7 @@ def _header(kind, names, top):
     return ["file", kind, *pairs]
 
 
-def _row(kind, top, entry):
+def _row(kind: str, top: int | None, entry: Mapping[str, Any]) -> list[Any]:
     """Returns an image's prediction in these columns; the first of the top classes is the predicted one."""
     path, answer, probabilities = printable(entry["file"]), entry[kind], entry.get("probabilities", {})
     if kind == "labels":

@@ -13,7 +13,7 @@ Example:
 
 @click.command(epilog=_EXAMPLES)
 @run_options
-def report(model_dir, checkpoint, trust_run):
+def report(model_dir: str, checkpoint: str | None, trust_run: bool) -> None:
     """Write a report of a run: one HTML file with curves, metrics and the worst mistakes.
 
     This evaluates the checkpoint. The file, report/report.html in the directory of the run, is self-contained; the

@@ -5,7 +5,9 @@ import importlib.util
 import runpy
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
 import click
 
@@ -36,7 +38,9 @@ Examples:
 )
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
-def run(is_module, tf1, gpus, replicas, script, arguments):
+def run(
+    is_module: bool, tf1: bool, gpus: int | None, replicas: int | None, script: str, arguments: tuple[str, ...]
+) -> Callable[[], int]:
     """Run a script that uses tf.estimator.
 
     Everything after SCRIPT belongs to the script, which keeps its tracebacks and its exit code. It can use
@@ -59,7 +63,7 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
     return functools.partial(_start, is_module, script, tf1, replicas)
 
 
-def _start(is_module, script, tf1, replicas):
+def _start(is_module: bool, script: str, tf1: bool, replicas: int | None) -> int:
     from estimator_train.compat import doctor
 
     doctor.watch(replicas)
@@ -88,7 +92,7 @@ def _start(is_module, script, tf1, replicas):
     return 0
 
 
-def _print_once():
+def _print_once() -> None:
     """Prints each line of TensorFlow's logger once, though scripts have logging to the root too, and deprecations once.
 
     tf.app.run adds absl's handler to the root, and logging.basicConfig one that prints as TensorFlow's does.
@@ -105,7 +109,13 @@ def _print_once():
     warnings.filterwarnings("once", ".*is deprecated and will be removed", append=True)
 
 
-def _show(show, remedy, kind, error, traceback):
+def _show(
+    show: Callable[[type[BaseException], BaseException, TracebackType | None], object],
+    remedy: Callable[[BaseException], str | None],
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: TracebackType | None,
+) -> None:
     """An excepthook that hides our own frames, and adds the line that `remedy` returns for the error, if any."""
     line = remedy(error)
     while traceback and traceback.tb_frame.f_code is not _start.__code__:

@@ -1,14 +1,22 @@
 """estimator_train scan: says which names of TensorFlow in somebody's code work, without running it."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from estimator_train._engine.host.files import printable
 from estimator_train.app.cli.parameters import Value
 from estimator_train.app.runs.values import File
+
+if TYPE_CHECKING:
+    from estimator_train.compat.scan import File as ScannedFile
+    from estimator_train.compat.scan import Place
 
 _EXAMPLES = """\b
 Examples:
@@ -31,7 +39,7 @@ _SHOWN_LINES = 5
 @click.command(epilog=_EXAMPLES)
 @click.argument("path", type=Value(File()), metavar="PATH")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with every name and line.")
-def scan(path, as_json):
+def scan(path: str, as_json: bool) -> int:
     """Say which names of TensorFlow in a Python file or notebook, or in those of a folder, work.
 
     Each name works with `estimator_train run` as it is, works under --tf1, needs a change that the documentation
@@ -55,12 +63,12 @@ def scan(path, as_json):
     return int(bool(problems or verdicts["change"] or verdicts["absent"]))
 
 
-def _entry(file):
+def _entry(file: ScannedFile) -> dict[str, Any]:
     names = [name._asdict() | {"places": [place._asdict() for place in name.places]} for name in file.names]
     return file._asdict() | {"names": names}
 
 
-def _show_all(files, verdicts, problems):
+def _show_all(files: Sequence[ScannedFile], verdicts: Counter[str], problems: Mapping[str, int]) -> None:
     for file in files:
         _show(file)
     click.echo(f"{verdicts.total()} names in {len(files)} file{'s' if files[1:] else ''}")
@@ -68,7 +76,7 @@ def _show_all(files, verdicts, problems):
         click.echo(f"  {'files ' if key in problems else ''}{_PHRASES[key]}: {count}{_HINTS.get(key, '')}")
 
 
-def _show(file):
+def _show(file: ScannedFile) -> None:
     """Prints what does not simply work in a file."""
     lines = [f"{_PHRASES[file.problem]}: {file.why}"] if file.problem else []
     for name in file.names:
@@ -82,7 +90,7 @@ def _show(file):
         click.echo("\n".join(map(printable, [file.path, *(f"  {line}" for line in lines)])) + "\n")
 
 
-def _lines(places):
+def _lines(places: Sequence[Place]) -> str:
     shown = places[:_SHOWN_LINES]
     more = f" and {len(places) - len(shown)} more" if len(places) > len(shown) else ""
     if shown[0].cell:

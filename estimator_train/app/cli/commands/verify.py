@@ -1,10 +1,14 @@
 """estimator_train verify: runs a script on an old TensorFlow and on today's, and compares what they give."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 import tabulate
@@ -15,6 +19,11 @@ from estimator_train.app.cli.parameters import Value
 from estimator_train.app.errors import one_line_errors
 from estimator_train.app.running.startup import starting_tensorflow
 from estimator_train.app.runs.values import Directory, File, Number
+
+if TYPE_CHECKING:
+    from estimator_train.compat.verify import Verification
+    from estimator_train.compat.verify.comparison import Compared
+    from estimator_train.compat.verify.results import Name
 
 _EXAMPLES = """\b
 Examples:
@@ -42,7 +51,15 @@ _LONGEST_NAME = 80
 @click.option("--time-limit", type=Value(Number("SECONDS", positive=True)), help="Stop a run that takes longer.")
 @click.option("--tolerance", type=Value(Number("SHARE")), default=1e-5, show_default=True, help="Difference to allow.")
 @click.option("--out", type=Value(Directory()), help="Keep the files of both runs in this new folder.")
-def verify(script, arguments, is_module, python215, tf1, out, **settings):
+def verify(
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    python215: str,
+    tf1: bool,
+    out: str | None,
+    **settings: Any,
+) -> int:
     """Compare what SCRIPT does on today's TensorFlow with what it did on an old one.
 
     It runs with the old Python and then by estimator_train run, each time in a directory of its own. Checkpoints,
@@ -67,7 +84,7 @@ def verify(script, arguments, is_module, python215, tf1, out, **settings):
     return _show(result, settings["tolerance"], settings["same_initial_values"])
 
 
-def _show(result, tolerance, same_initial_values):
+def _show(result: Verification, tolerance: float, same_initial_values: bool) -> int:
     for version, run in zip(result.versions, result.runs, strict=True):
         click.echo(f"TensorFlow {version}: {run.seconds:.1f} s")
     _show_comparison(result, tolerance)
@@ -82,7 +99,7 @@ def _show(result, tolerance, same_initial_values):
     return 0
 
 
-def _how_different(result, tolerance, same_initial_values):
+def _how_different(result: Verification, tolerance: float, same_initial_values: bool) -> str:
     """Returns the last line, which says whether chance may be the reason."""
     noise, old = result.noise, result.versions[0]
     if noise is None:
@@ -95,7 +112,7 @@ def _how_different(result, tolerance, same_initial_values):
     return f"different, but so are two runs with TensorFlow {old}, and chance can hide a difference: give {seeds}"
 
 
-def _show_comparison(result, tolerance):
+def _show_comparison(result: Verification, tolerance: float) -> None:
     kinds = defaultdict(list)
     for each in result.comparison.compared:
         kinds[each.name.kind].append(each)
@@ -112,7 +129,7 @@ def _show_comparison(result, tolerance):
         _table([(_shown(name), name.step) for name in names], f"only on TensorFlow {version}", "step")
 
 
-def _table(rows, *headers):
+def _table(rows: Sequence[Sequence[Any]], *headers: str) -> None:
     if rows:
         shown = [["" if cell is None else cell for cell in row] for row in rows[:_SHOWN]]
         click.echo("\n" + tabulate.tabulate(shown, headers, disable_numparse=True))
@@ -120,22 +137,22 @@ def _table(rows, *headers):
         click.echo(f"and {len(rows) - _SHOWN} more")
 
 
-def _of_kind(kind, entries):
+def _of_kind(kind: str, entries: Sequence[Compared]) -> tuple[str, int, str | None, str]:
     steps = sorted({each.name.step for each in entries} - {None})
     largest = max(each.difference for each in entries)
     shown = f"{steps[0]} to {steps[-1]}" if steps else None
     return kind, sum(each.values for each in entries), shown, f"{largest:.1e}"
 
 
-def _different(compared, of_two_runs):
+def _different(compared: Compared, of_two_runs: Mapping[object, float] | None) -> tuple[str | int | None, ...]:
     values = (f"{value:.8g}" if isinstance(value, float) else printable(str(value)) for value in compared[2:4])
-    differences = [compared.difference]
+    differences: list[float | None] = [compared.difference]
     if of_two_runs is not None:
         differences.append(of_two_runs.get(compared.name))
     shown = ("" if difference is None else f"{difference:.1e}" for difference in differences)
     return _shown(compared.name), compared.name.step, *values, *shown
 
 
-def _shown(name):
+def _shown(name: Name) -> str:
     text = printable(str(name))
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
