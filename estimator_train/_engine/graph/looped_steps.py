@@ -81,7 +81,7 @@ class LoopedSteps:
         self._elements_of = MadeOfFetches(self._all_elements)
         self._has_one_thread = False
         self._count: int | None = None
-        self._fastest = math.inf  # seconds of a step
+        self._fastest = self._latest = math.inf  # seconds of a step
         self._singles = 0  # steps that have run alone
         self._log_refusal()
 
@@ -160,13 +160,14 @@ class LoopedSteps:
 
     def _options(self, given: tf.compat.v1.RunOptions | None) -> tf.compat.v1.RunOptions:
         options = v1.RunOptions.FromString(given.SerializeToString()) if given is not None else v1.RunOptions()
-        if self._has_one_thread and self._fastest < _SHORT_STEP:
+        if self._has_one_thread and self._latest < _SHORT_STEP:
             options.inter_op_thread_pool = _ONE_THREAD
         return options
 
     def _took(self, steps: int, seconds: float) -> None:
         self._count = (self._count or 0) + steps
-        self._fastest = min(self._fastest, seconds / steps)
+        self._latest = seconds / steps
+        self._fastest = min(self._fastest, self._latest)
         self._limits.took(steps, seconds)
 
     def _is_loop_worthwhile(self, count: int, seconds: float) -> bool:

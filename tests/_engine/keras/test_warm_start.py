@@ -74,12 +74,11 @@ def test_a_new_head_keeps_its_own_weights_and_is_named(keras, trained, warnings,
 
 @fast_keras_3
 def test_a_warm_start_makes_no_copy_of_the_model_of_its_own(keras, trained, data, batches, monkeypatch):
-    copies, copy = [], ModelSource.copy
+    expected, copies, copy = trained.evaluate(batches(data, 32)), [], ModelSource.copy
     monkeypatch.setattr(ModelSource, "copy", lambda source, *given: copies.append(given) or copy(source, *given))
     estimator = et.model_to_estimator(build(keras), warm_start_from=trained.model_dir)
     assert not copies
-    begun, expected = estimator.evaluate(batches(data, 32)), trained.evaluate(batches(data, 32))
-    assert begun["loss"] == expected["loss"] and len(copies) == 1
+    assert estimator.evaluate(batches(data, 32))["loss"] == expected["loss"] and len(copies) == 1
 
 
 @fast_keras_3
