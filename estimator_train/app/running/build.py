@@ -154,7 +154,10 @@ def local_strategy(training):
     if training.gpus:
         return distribution.gpus(training.gpus, all_reduce=training.all_reduce)
     if training.replicas:
-        return distribution.cpu_replicas(training.replicas, all_reduce=training.all_reduce)
+        try:
+            return distribution.cpu_replicas(training.replicas, all_reduce=training.all_reduce)
+        except RuntimeError as error:  # in Python, TensorFlow may have started with fewer
+            raise SettingError("{replicas} {0}: {1}", training.replicas, error) from error
     distribution.let_memory_grow()
     return None
 

@@ -30,6 +30,8 @@ class Predicted(NamedTuple):
 
 def find_images(arguments: Sequence[str]) -> Found:
     """Returns the image files that names, folders and patterns stand for; raises SettingError if there is none."""
+    if not arguments:
+        raise SettingError("there is nothing to predict; give image files, or folders of them")
     others: collections.Counter[str] = collections.Counter()
     unreadable: list[str] = []
     found = {argument: _image_files(argument, others, unreadable) for argument in arguments}

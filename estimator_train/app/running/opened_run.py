@@ -152,5 +152,7 @@ def check_predictable(run: StoredRun, settings: Settings, top: int | None) -> No
     """Rejects a run that cannot predict for image files, or not its `top` classes."""
     if not settings.dataset:
         raise SettingError("{model_dir} {0} was trained with an input_fn, not on a dataset of images", run.model_dir)
+    if top is not None and top < 1:
+        raise SettingError("{top}: {0} is not in the range x>=1", top)
     if top and not settings.class_names:
         raise SettingError("{top} {0} is for classes or labels, and {1} predicts a number", top, run.model_dir)

@@ -5,6 +5,7 @@ import functools
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from estimator_train.app.running.opened_run import (
 from estimator_train.app.running.plan import plan
 from estimator_train.app.running.selected_checkpoint import checkpoint_prefix
 from estimator_train.app.running.startup import starting_tensorflow
-from estimator_train.app.runs import StoredRun, run_file, spec
+from estimator_train.app.runs import StoredRun, checkpoints, run_file, spec
+from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.rules import kept
 
 if TYPE_CHECKING:
@@ -88,6 +90,11 @@ class Run(StoredRun):
     def __repr__(self) -> str:
         return f"<Run {self.model_dir}>"
 
+    @property
+    def progress(self) -> Progress:
+        """How far the training has come: the step and the name of its checkpoint, and the phases that have ended."""
+        return Progress.of(self.model_dir, checkpoints.newest(self.model_dir))
+
     def plan(self, **changes: Any) -> Plan:
         """Returns what `train` is going to do, or `resume` with these changes; nothing is downloaded for it."""
         run = planning.resolve(self._request(changes, only_plans=True))
@@ -112,7 +119,7 @@ class Run(StoredRun):
 
     def evaluate(
         self,
-        checkpoint: str | None = None,
+        checkpoint: str | int | None = None,
         *,
         dataset: str | None = None,
         data_dir: str | None = None,
@@ -133,7 +140,7 @@ class Run(StoredRun):
 
     def evaluations_of(
         self,
-        checkpoints: list[str | None] | None,
+        checkpoints: Sequence[str | int | None] | None,
         dataset: str | None = None,
         data_dir: str | None = None,
         *,
@@ -158,7 +165,9 @@ class Run(StoredRun):
         yield from kept_evaluation.evaluations(examined, self.model_dir, place, paths, **how)
         self._forget()
 
-    def predict(self, *images: StrPath, checkpoint: str | None = None, top: int | None = None) -> list[dict[str, Any]]:
+    def predict(
+        self, *images: StrPath, checkpoint: str | int | None = None, top: int | None = None
+    ) -> list[dict[str, Any]]:
         """Returns the predictions for image files, folders of them or patterns, in order.
 
         That of "scan.jpeg" is {"file": "scan.jpeg", "class": "CNV", "probabilities": {"CNV": 0.93, "DME": 0.04, ...}};
@@ -170,7 +179,9 @@ class Run(StoredRun):
             warn(printable(fault))
         return predicted.entries
 
-    def predicted(self, images: Sequence[str], checkpoint: str | None = None, top: int | None = None) -> Predicted:
+    def predicted(
+        self, images: Sequence[str], checkpoint: str | int | None = None, top: int | None = None
+    ) -> Predicted:
         """Does what `predict` does, and returns what else is to be said of it."""
         settings = trusted_settings(self, self._trusts)
         check_predictable(self, settings, top)
@@ -183,7 +194,7 @@ class Run(StoredRun):
         entries, faults = prediction.entries(settings, self.model_dir, path, found.paths, top)
         return Predicted(entries, found.others, found.faults + faults)
 
-    def report(self, checkpoint: str | None = None) -> str:
+    def report(self, checkpoint: str | int | None = None) -> str:
         """Evaluates a checkpoint, writes the run's report, and returns the path of report.html."""
         settings = trusted_settings(self, self._trusts)
         check_directory(self.model_dir, "model_dir")
@@ -199,7 +210,7 @@ class Run(StoredRun):
         self._forget()
         return written
 
-    def export(self, file_format: str, out: StrPath, checkpoint: str | None = None) -> str:
+    def export(self, file_format: str, out: StrPath, checkpoint: str | int | None = None) -> str:
         """Writes the trained model in a format for deployment into the folder `out`; returns its path, such as
         out/model.tflite.
 
@@ -211,7 +222,7 @@ class Run(StoredRun):
         """
         return self.exported(file_format, out, checkpoint).path
 
-    def exported(self, file_format: str, out: StrPath, checkpoint: str | None = None) -> exporting.Exported:
+    def exported(self, file_format: str, out: StrPath, checkpoint: str | int | None = None) -> exporting.Exported:
         """Does what `export` does, and returns what is to be said of it."""
         settings, out = trusted_settings(self, self._trusts), os.fspath(out)
         prefix = checkpoint_prefix(self, checkpoint)
@@ -227,6 +238,10 @@ class Run(StoredRun):
         return export.export(self.spec, data, self.model_dir, path, file_format, out, targets)
 
     def _trained(self, changes: Mapping[str, Any], quiet: bool) -> "Run":
+        if threading.current_thread() is not threading.main_thread():
+            raise SettingError(
+                "a run is trained in the main thread, which Ctrl-C interrupts; call train and resume there"
+            )
         run = planning.resolve(self._request(changes, verbosity="quiet" if quiet else "normal"))
         planning.check(run)
         with _handlers_kept():

@@ -12,8 +12,10 @@ from estimator_train.app.runs import checkpoints
 from estimator_train.app.runs.stored_run import StoredRun
 
 
-def checkpoint_prefix(run: StoredRun, checkpoint: str | None) -> str | None:
+def checkpoint_prefix(run: StoredRun, checkpoint: str | int | None) -> str | None:
     """Returns the path prefix of --checkpoint, by default of the kept best, which is said; None for the newest."""
+    if isinstance(checkpoint, int):
+        checkpoint = str(checkpoint)  # a step
     if checkpoint is None and run.keeps_best and run.best:
         check_damage(run, run.best, damage_of_files(run.best))
         click.echo(f"using {printable(run.best)}, kept by --keep-best; --checkpoint latest uses the last one", err=True)

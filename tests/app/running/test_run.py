@@ -216,6 +216,22 @@ def test_a_run_that_is_there_is_not_trained_anew(new):
         et.runs.open("run").resume(seed=2)
 
 
+def test_what_a_trained_run_is_asked_for_is_checked(new, scans):
+    run = new(epochs=1).train(quiet=True)
+    assert run.progress.step == 3 and run.evaluate(0).checkpoint == "model.ckpt-0"
+    with pytest.raises(SettingError, match="top: 0 is not in the range x>=1"):
+        run.predict(scans, top=0)
+    with pytest.raises(SettingError, match="there is nothing to predict"):
+        run.predict()
+    with pytest.raises(SettingError, match="format nothing: give one of saved_model, keras, "):
+        run.export("nothing", "out")
+    raised = []
+    thread = threading.Thread(target=lambda: raised.append(pytest.raises(SettingError, run.resume, epochs=2)))
+    thread.start()
+    thread.join()
+    assert "a run is trained in the main thread" in str(raised[0].value)
+
+
 def test_ctrl_c_saves_a_checkpoint_and_interrupts_the_program(new, capsys):
     before = signal.getsignal(signal.SIGTERM)
     run = new(max_steps=10**6, log=("csv",))
