@@ -191,7 +191,7 @@ def test_addresses_beside_relative_paths_are_planned(manifest, tmp_path):
     with path.open("a") as file:
         file.write(f"file://{tmp_path}/0,a\n")
     data = open_manifest(path)
-    assert _files(SimpleNamespace(data_dir=path), data) == path
+    assert _files(SimpleNamespace(data_dir=str(path)), data) == str(path)
 
 
 @pytest.mark.parametrize(
