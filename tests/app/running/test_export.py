@@ -299,7 +299,7 @@ def test_a_quantized_model_that_loses_accuracy_is_written_with_a_warning(command
     run_tflite = conversion.run_tflite
 
     def wrong(content, inputs):
-        return {name: 1 + values for name, values in run_tflite(content, inputs).items()}
+        return dict.fromkeys(run_tflite(content, inputs), np.eye(2)[[1, 0]])  # there is one image of each class
 
     monkeypatch.setattr(run_export, "EVALUATED", 2)
     monkeypatch.setattr(conversion, "run_tflite", wrong)
