@@ -7,7 +7,7 @@ from typing import Any
 
 from estimator_train._engine.remedies import RemediedError, Setting
 
-# Settings of the library that a run has under the same names; a command must not propose others.
+# Settings of the library that a run has under the same names; it must not propose others.
 _OF_RUNS = (
     *("accumulate_steps", "all_reduce", "batch_size", "gpus", "mixed_precision"),
     *("monitor", "recompute", "replicas"),
@@ -85,10 +85,8 @@ class _Spelling(string.Formatter):
 
     def _of_library(self, setting: Setting) -> str:
         """Spells a setting of the library, which a run may have under the same name."""
-        if as_flag(setting.name) in self._not_to_try:
-            return ""
-        if self._spell is in_python:
-            return str(setting)
         if setting.name == "cpu":
             return "CUDA_VISIBLE_DEVICES=-1"
-        return self._spell(setting.name, setting.value) if setting.name in _OF_RUNS else ""
+        if setting.name not in _OF_RUNS or as_flag(setting.name) in self._not_to_try:
+            return ""
+        return self._spell(setting.name, setting.value)

@@ -51,7 +51,7 @@ def check(case: dict, directory: Path) -> None:
     """Trains, sets the run back and resumes it; compares its steps with epochs counted apart."""
     from estimator_train import distribution
     from estimator_train.app.running import training
-    from tests.app.cli.conftest import quick_small_cnn
+    from tests.helpers.command_fixtures import quick_small_cnn
 
     train, runs = training._train, []
 

@@ -10,7 +10,7 @@ import warm_python
 from estimator_train.app import datasets
 from tests.test_docs import draw_oct2017
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 COUNTS = (0, 1, 4)
 
 

@@ -81,7 +81,7 @@ def test_an_argument_of_the_library_is_spelled_as_its_flag(monkeypatch):
         distribution.gpus(2)
     line = "--gpus 2: TensorFlow sees 1; use --gpus 1; use --replicas 2 for CPU replicas"
     assert raised.value.spelled(as_flag) == line
-    with pytest.raises(SettingError, match="^all_reduce=.nccl. needs GPUs"), run_errors():
+    with pytest.raises(SettingError, match="^all_reduce=nccl needs GPUs"), run_errors():
         distribution.cpu_replicas(2, all_reduce="nccl")
 
 

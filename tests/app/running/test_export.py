@@ -21,7 +21,7 @@ from estimator_train._engine.host import files
 from estimator_train.app import conversion, models
 from estimator_train.app.running import export as run_export
 
-REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
 JUDGED = re.compile(r"its accuracy is (\S+), and the model's own (\S+)$")
 
