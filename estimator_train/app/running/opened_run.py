@@ -48,6 +48,16 @@ class Examined(NamedTuple):
     images: str | None  # where the images are, if not those of the run
 
 
+def named_by(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the settings of a run name, without what those `given` by this call replace; see `ask`."""
+    named = {name: value for name, value in stored.items() if name not in given}
+    if "data_dir" in given:
+        return named | {"dataset": None}
+    if "data_dir" in named:
+        named["dataset"] = stored.get("dataset")  # it says what is written to the folder
+    return named
+
+
 def trusted_settings(run: StoredRun, trusts: bool | None) -> Settings:
     """Returns the settings of a run whose functions are to be run; see `ask`.
 

@@ -24,6 +24,7 @@ from estimator_train.app.running.opened_run import (
     check_predictable,
     data_of_run,
     data_to_evaluate,
+    named_by,
     trusted_settings,
 )
 from estimator_train.app.running.plan import plan
@@ -115,6 +116,8 @@ class Run(StoredRun):
 
         Raises ValueError if a setting may not change; docs/command.md says which may.
         """
+        if run_file.path_in(self.model_dir).exists():
+            self._new = None  # it has begun, even if it has failed since
         return self._trained(changes, quiet)
 
     def evaluate(
@@ -210,17 +213,16 @@ class Run(StoredRun):
         self._forget()
         return written
 
-    def export(self, file_format: str, out: StrPath, checkpoint: str | int | None = None) -> str:
-        """Writes the trained model in a format for deployment into the folder `out`; returns its path, such as
-        out/model.tflite.
+    def export(self, file_format: str, out: StrPath | None = None, checkpoint: str | int | None = None) -> str:
+        """Writes the trained model in a format for deployment into a folder; returns its path, such as out/model.tflite.
 
         Args:
           file_format: "saved_model", "keras", "weights", "tflite", "tflite_float16", "tflite_dynamic_range",
             "tflite_int8" or "onnx".
-          out: a folder on this machine.
+          out: a folder on this machine; by default, "exported" in the run's directory.
           checkpoint: as for `evaluate`.
         """
-        return self.exported(file_format, out, checkpoint).path
+        return self.exported(file_format, out or os.path.join(self.model_dir, "exported"), checkpoint).path
 
     def exported(self, file_format: str, out: StrPath, checkpoint: str | int | None = None) -> exporting.Exported:
         """Does what `export` does, and returns what is to be said of it."""
@@ -263,7 +265,7 @@ class Run(StoredRun):
         path = run_file.path_in(self.model_dir)
         stored = kept(run_file.given_in(path), given, spec.RULES)
         spec.check_rules(stored | given, spec.RULES)
-        ask(path, {name: value for name, value in stored.items() if name not in given}, bool(self._trusts))
+        ask(path, named_by(stored, given), bool(self._trusts))
         return planning.Request(stored | given, given.keys(), self.model_dir, resumes=True, **how)
 
     def _forget(self) -> None:

@@ -14,6 +14,7 @@ import tf_keras as keras
 import estimator_train as et
 from estimator_train.app.errors import SettingError, as_flag
 from estimator_train.app.models import classifier
+from estimator_train.app.running import training
 from estimator_train.app.runs.fields import settings_in
 from estimator_train.app.runs.rules import Excludes, Needs
 from estimator_train.app.runs.spec import RULES, STORED
@@ -89,8 +90,8 @@ def test_a_run_is_planned_trained_looked_at_and_resumed(new, scans, capsys):
 def test_a_run_writes_its_report_and_its_model(new):
     run = new(epochs=1).train(quiet=True)
     assert run.report() == os.path.join("run", "report", "report.html") and os.path.exists("run/report/report.html")
-    assert run.export("tflite", "out") == os.path.join("out", "model.tflite")
-    assert Path("out/model.tflite").stat().st_size > 1000
+    assert run.export("tflite") == os.path.join("run", "exported", "model.tflite")
+    assert Path("run/exported/model.tflite").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(
@@ -230,6 +231,14 @@ def test_what_a_trained_run_is_asked_for_is_checked(new, scans):
     thread.start()
     thread.join()
     assert "a run is trained in the main thread" in str(raised[0].value)
+
+
+def test_a_training_that_failed_is_resumed_on_the_same_object(new, monkeypatch):
+    run = new(epochs=1)
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="mine"):
+        patch.setattr(training, "_write_report", lambda *_: (_ for _ in ()).throw(RuntimeError("mine")))
+        run.train(quiet=True)
+    assert run.resume(epochs=2, quiet=True).progress.step == 6
 
 
 def test_ctrl_c_saves_a_checkpoint_and_interrupts_the_program(new, capsys):

@@ -12,7 +12,7 @@ from estimator_train.app.cli.invocation import RULES, TABLE, Invocation
 from estimator_train.app.cli.table import options
 from estimator_train.app.running import planning
 from estimator_train.app.running.directories import MODEL_DIR_VARIABLES, model_dir_of
-from estimator_train.app.running.opened_run import ask
+from estimator_train.app.running.opened_run import ask, named_by
 from estimator_train.app.running.startup import verbosity_of
 from estimator_train.app.runs import run_file
 from estimator_train.app.runs.fields import settings_in
@@ -39,7 +39,7 @@ class _RepeatingCommand(cloup.Command):
             return rest
         given = {name: ctx.params[name] for name in _typed(ctx)}
         ctx.default_map = kept(run_file.given_in(path), given, RULES)
-        ask(path, _theirs(ctx.default_map, given), ctx.params["trust_run"])
+        ask(path, named_by(ctx.default_map, given), ctx.params["trust_run"])
         ctx.params.clear()
         return super().parse_args(ctx, args)
 
@@ -57,16 +57,6 @@ def _repeated(params: Mapping[str, Any]) -> Any:
     if path.exists():
         return path
     return None
-
-
-def _theirs(flags: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the flags of a run name, without what the flags `given` on the command line replace."""
-    theirs = {name: value for name, value in flags.items() if name not in given}
-    if "data_dir" in given:
-        return theirs | {"dataset": None}
-    if "data_dir" in theirs:
-        theirs["dataset"] = flags.get("dataset")  # it says what is written to the folder
-    return theirs
 
 
 @cloup.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
