@@ -214,7 +214,7 @@ class Run(StoredRun):
         return written
 
     def export(self, file_format: str, out: StrPath | None = None, checkpoint: str | int | None = None) -> str:
-        """Writes the trained model in a format for deployment into a folder; returns its path, such as out/model.tflite.
+        """Writes the trained model in a format for deployment into a folder; returns its path, as out/model.tflite.
 
         Args:
           file_format: "saved_model", "keras", "weights", "tflite", "tflite_float16", "tflite_dynamic_range",

@@ -18,7 +18,7 @@ _FILES = (
     "graph.pbtxt",
     "report/report.html",
 )
-_DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export")
+_DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export", "exported")
 
 
 def obstacle_in(directory: Path | RemotePath) -> str | None:
