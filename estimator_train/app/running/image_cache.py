@@ -1,4 +1,4 @@
-"""What a training keeps of its images from epoch to epoch, in memory, where no setting says it."""
+"""Chooses what a training keeps in memory of its images between epochs, unless a setting says what to keep."""
 
 import dataclasses
 from typing import Any

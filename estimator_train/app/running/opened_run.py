@@ -41,7 +41,7 @@ def ask(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
 
 
 class Examined(NamedTuple):
-    """What a run is evaluated on."""
+    """The settings and the data for an evaluation."""
 
     settings: Settings
     data: Dataset | None  # None for an input_fn

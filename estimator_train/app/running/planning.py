@@ -43,7 +43,7 @@ _FOR_ONE_PROCESS = {  # settings, and what to do about them in a cluster
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked of a training: settings by their names, those of a run that it repeats among them, and how."""
+    """A training that somebody asks for; `settings` include those of a run that it repeats."""
 
     settings: Mapping[str, Any]
     given: Collection[str]  # names of those that this call gives; the others are an earlier run's

@@ -41,7 +41,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Plan:
-    """What a training is going to do: a text like that of --dry-run, a table in a notebook.
+    """Describes what a training will do: `str` gives the lines of --dry-run, and a notebook shows a table.
 
     Attributes:
       facts: {name: text} of its lines.

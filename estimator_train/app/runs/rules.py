@@ -28,7 +28,7 @@ class Needs(NamedTuple):
 
 
 class Replaces(NamedTuple):
-    """Where a run is repeated, another value of `name` replaces the `others`; both may be given."""
+    """Giving another value for `name` when a run is repeated drops the run's `others`; both may be given together."""
 
     others: tuple[str, ...]
     name: str = ""

@@ -340,7 +340,7 @@ RULES = rules_of(*STORED)
 
 @dataclasses.dataclass(frozen=True)
 class RunSpec:
-    """What defines a run: run.json has its two parts under the same names."""
+    """The definition of a run, in the two parts that run.json stores under the same names."""
 
     settings: Settings
     training: Training

@@ -256,8 +256,8 @@ class CountOrAuto(Count):
     def checked(self, value: Any, name: str) -> Any:
         if value == "auto":
             return value
-        if isinstance(value, str):
-            value = self.parsed(value)
+        if isinstance(value, str):  # a number in quotes, in Python or run.json
+            raise ValueError(f"{value!r} is neither a number nor auto")
         return super().checked(value, name)
 
 

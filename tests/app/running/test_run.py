@@ -192,6 +192,7 @@ def test_python_and_the_command_refuse_the_same_in_the_same_words(settings, comm
         ({"nothing_like_it": 3}, "there is no setting nothing_like_it$"),
         ({"epochs": "5"}, "epochs: '5' is"),
         ({"epochs": 2.5}, "epochs: 2.5 is"),
+        ({"steps_per_loop": "5"}, "steps_per_loop: '5' is neither a number nor auto"),
         ({"keep_best": "yes"}, "keep_best: 'yes' is"),
         ({"model": 5}, "model: 5 is not a text"),
     ],

@@ -43,6 +43,7 @@ def test_a_value_is_converted(kind, value, converted):
         (values.ImageSize(), "70000", "is not a size in pixels"),
         (values.Count(), str(2**31), "is too large; 2147483647 is the most"),
         (values.Count(2), "1", "1 is not in the range x>=2"),
+        (values.CountOrAuto(), "often", "'often' is not a valid integer"),
         (values.Number("RATE", positive=True), "inf", "not a finite number"),
         (values.Number("SHARE", below=1), "1", "not in the range"),
         (values.Augmentations(), "flop", "there is no 'flop'"),
