@@ -1,7 +1,7 @@
 """Which steps of a v1 graph can run many times in one call and give what as many single calls give."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 import tensorflow as tf
 
@@ -29,6 +29,7 @@ _LOOKS = re.compile("ReadVariableOp|VariableShape|VarIsInitializedOp|ResourceGat
 _PASSING = frozenset(("Identity", "Switch", "Merge"))
 _PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 CALLS = frozenset(("StatefulPartitionedCall", "If", "While", "Case"))
+_LOOPS = frozenset(("While", "StatelessWhile", "Enter", "MapDefun"))
 _NOT_IN_LOOPS = frozenset(
     ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration")
 )
@@ -128,23 +129,16 @@ def _changes(op: tf.Operation, writers: set[str]) -> bool:
 
 def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, set[str]]:
     """Returns why the functions that `ops` call cannot run in a loop, and which of them change variables or tables."""
-    queue = [name for op in ops if _has_functions(op) for name in _functions_named_by(op.node_def.attr.values())]
-    if not queue:
-        return None, set()
-    library = next(iter(ops)).graph.as_graph_def().library
-    functions = {function.signature.name: function for function in library.function}
     callers: dict[str, set[str]] = {}
-    writers, seen = set(), set(queue)
-    while queue:
-        name = queue.pop()
-        if name not in functions:
+    writers: set[str] = set()
+    functions = _functions_called_by(ops)
+    for name, nodes in functions.items():
+        if nodes is None:
             return f"{name} is not a function of its graph", writers
-        for node in functions[name].node_def:
-            called = [*_functions_named_by(node.attr.values()), *[node.op] * (node.op in functions)]
+        for node in nodes:
+            called = _functions_called_in(node, functions)
             for each in called:
                 callers.setdefault(each, set()).add(name)
-            queue += set(called) - seen
-            seen |= set(called)
             if called or not private_tensorflow.is_stateful(node.op):
                 continue
             if not _has_known_effects(node.op):
@@ -157,6 +151,26 @@ def _inspect_functions(ops: set[tf.Operation]) -> tuple[str | None, set[str]]:
         writers |= new
         queue += new
     return None, writers
+
+
+def _functions_called_by(ops: set[tf.Operation]) -> dict[str, Sequence[tf.compat.v1.NodeDef] | None]:
+    """Returns {name of a function that `ops` or what they call may call: its nodes, None if its graph has none}."""
+    queue = [name for op in ops if _has_functions(op) for name in _functions_named_by(op.node_def.attr.values())]
+    if not queue:
+        return {}
+    library = next(iter(ops)).graph.as_graph_def().library
+    known = {function.signature.name: function.node_def for function in library.function}
+    found: dict[str, Sequence[tf.compat.v1.NodeDef] | None] = {}
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found[name] = known.get(name)
+            queue += (each for node in found[name] or () for each in _functions_called_in(node, known))
+    return found
+
+
+def _functions_called_in(node: tf.compat.v1.NodeDef, functions: Container[str]) -> list[str]:
+    return [*_functions_named_by(node.attr.values()), *[node.op] * (node.op in functions)]
 
 
 def _has_functions(op: tf.Operation) -> bool:
@@ -175,6 +189,21 @@ def _constant_bytes(op: tf.Operation) -> int:
     if op.type != "Const":
         return 0
     return op.outputs[0].shape.num_elements() * op.outputs[0].dtype.size
+
+
+def suit_one_thread(ops: set[tf.Operation]) -> bool:
+    """Returns whether the thread that calls may run `ops`, each as soon as it can, with nothing to wait for but data.
+
+    TensorFlow then begins what an op has made ready inside of this op, if it is not done at once. A loop in the step
+    could nest so deep that it has no stack left; the loop over steps returns where it reads a batch.
+    """
+    if not any(op.type == READ for op in ops) or any(_refusal(op) for op in ops):
+        return False
+    functions = _functions_called_by(ops).values()
+    if any(nodes is None for nodes in functions):
+        return False
+    kinds = {op.type for op in ops} | {node.op for nodes in functions for node in nodes or ()}
+    return kinds.isdisjoint(_PYTHON | _LOOPS)
 
 
 def changes_without_data(ops: set[tf.Operation]) -> bool:

@@ -29,10 +29,11 @@ _LONG_STEP = 0.01
 _LOOP_SECONDS = 0.2
 _FEW_STEPS = 500
 
-# In steps shorter than this, in seconds, one thread runs the ops: several take longer to hand them to each other than
-# they save. On two cores, a linear model, a DNN and both together took 15 to 30 % longer in TensorFlow's usual pool.
+# In steps shorter than this, in seconds, the ops run one after the other in the thread that calls: to hand them to the
+# threads of a pool takes longer than these save. On two cores, the steps of a linear model and of a DNN took 30 %
+# longer in TensorFlow's usual pool, and in one of a single thread, which waits for the iterator's in each step.
 _SHORT_STEP = 0.001
-_ONE_THREAD = 1  # the number of its pool in a session; the usual one is 0
+_CALLER = -1  # in place of the number of a pool
 
 Runs = Callable[..., Any]  # `tf.compat.v1.Session.run`
 
@@ -59,6 +60,7 @@ class LoopedSteps:
       global_step: the variable that the steps count in, or None if they count batches.
       limits: how many steps a call may run.
       hooks: the user's and the model_fn's.
+      session_config: of the sessions that run them; what it says of threads holds.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class LoopedSteps:
         global_step: tf.Variable | None,
         limits: Limits,
         hooks: Hooks,
+        session_config: tf.compat.v1.ConfigProto,
     ) -> None:
         self._graph = v1.get_default_graph()
         self._step, self._loss, self._global_step = list(step), loss, global_step
@@ -79,22 +82,12 @@ class LoopedSteps:
         self._draws = {op for op in self._ops if op.type in DRAWS}
         self._refusal = self._reason_for_single_steps(hooks)
         self._elements_of = MadeOfFetches(self._all_elements)
-        self._has_one_thread = False
+        self._may_use_caller = not (_says_which_threads(session_config) or tf.config.get_visible_devices("GPU"))
+        self._suits_caller = MadeOfFetches(self._all_suit_one_thread)
         self._count: int | None = None
         self._fastest = self._latest = math.inf  # seconds of a step
         self._singles = 0  # steps that have run alone
         self._log_refusal()
-
-    def session_config(self, config: tf.compat.v1.ConfigProto) -> tf.compat.v1.ConfigProto:
-        """Returns the config of the next session: `config`, with a pool of one thread if it says nothing of threads."""
-        has_own = config.inter_op_parallelism_threads or config.session_inter_op_thread_pool
-        self._has_one_thread = not (has_own or config.use_per_session_threads or self._refusal)
-        if not self._has_one_thread:
-            return config
-        with_pools = v1.ConfigProto.FromString(config.SerializeToString())
-        with_pools.session_inter_op_thread_pool.add(global_name="estimator_train")  # of the process, as the usual one
-        with_pools.session_inter_op_thread_pool.add(num_threads=1)  # of the session, which may wait for no other
-        return with_pools
 
     def start(self, has_run_steps: bool = False) -> None:
         """Called with each new session; `has_run_steps`: whether a step of it may have run."""
@@ -112,7 +105,10 @@ class LoopedSteps:
     ) -> Any:
         """Like `run`, which is that of the session, but a step may be the last one of many."""
         if self._refusal:
-            return run(fetches, feed_dict, options, run_metadata)
+            begun = time.monotonic()
+            values = run(fetches, feed_dict, self._options(fetches, options), run_metadata)
+            self._latest = time.monotonic() - begun
+            return values
         with self._graph.as_default():  # tensors can be dict keys in graph mode only
             return self._run(run, fetches, feed_dict, options, run_metadata)
 
@@ -134,7 +130,7 @@ class LoopedSteps:
                 self._refuse(f"it ends within {_FEW_STEPS} steps")
                 return run(fetches, feed_dict, options, run_metadata)
         count, seconds = self._limits.next(self._count)
-        options = self._options(options)
+        options = self._options(fetches, options)
         begun = time.monotonic()
         if not self._is_loop_worthwhile(count, seconds) or not self._can_loop(elements, feed_dict):
             values = run(fetches, feed_dict, options, run_metadata)
@@ -149,6 +145,7 @@ class LoopedSteps:
         looped = map_fetches(lambda fetch: self._outputs_of(fetch, outputs), fetches)
         if count > 1:
             # ReportAllocationsHook's option, for the large graphs of long steps, would double the time of short ones.
+            options = _copy_of(options)
             options.report_tensor_allocations_upon_oom = False
         done, values = run([loop.count, looped], {loop.limit: count, loop.seconds: seconds}, options, run_metadata)
         if not done:
@@ -158,10 +155,11 @@ class LoopedSteps:
         self._took(int(done), time.monotonic() - begun)
         return values
 
-    def _options(self, given: tf.compat.v1.RunOptions | None) -> tf.compat.v1.RunOptions:
-        options = v1.RunOptions.FromString(given.SerializeToString()) if given is not None else v1.RunOptions()
-        if self._has_one_thread and self._latest < _SHORT_STEP:
-            options.inter_op_thread_pool = _ONE_THREAD
+    def _options(self, fetches: Any, given: tf.compat.v1.RunOptions | None) -> tf.compat.v1.RunOptions | None:
+        if not self._may_use_caller or self._latest >= _SHORT_STEP or not self._suits_caller(fetches):
+            return given
+        options = _copy_of(given)
+        options.inter_op_thread_pool = _CALLER
         return options
 
     def _took(self, steps: int, seconds: float) -> None:
@@ -213,6 +211,9 @@ class LoopedSteps:
                 "A hook runs random ops of a step outside of it; set steps_per_loop=1 to continue their numbers."
             )
 
+    def _all_suit_one_thread(self, leaves: list[Any]) -> bool:
+        return loopable.suit_one_thread(step_ops(element for leaf in leaves for element in self._elements(leaf)))
+
     def _all_elements(self, leaves: list[Any]) -> dict[Any, None]:
         return dict.fromkeys(element for leaf in leaves for element in self._elements(leaf))
 
@@ -249,6 +250,15 @@ class LoopedSteps:
     def _log_refusal(self) -> None:
         if self._refusal:
             log.debug("The graph runs single steps: %s.", self._refusal)
+
+
+def _says_which_threads(config: tf.compat.v1.ConfigProto) -> bool:
+    has_pools = config.inter_op_parallelism_threads or config.session_inter_op_thread_pool
+    return bool(has_pools or config.use_per_session_threads)
+
+
+def _copy_of(options: tf.compat.v1.RunOptions | None) -> tf.compat.v1.RunOptions:
+    return v1.RunOptions.FromString(options.SerializeToString()) if options is not None else v1.RunOptions()
 
 
 def _may_draw(hook: SessionRunHook) -> bool:

@@ -205,10 +205,11 @@ def _looped_steps(spec: EstimatorSpec, config: RunConfig, last_step: int | None,
     if spec.mode == ModeKeys.TRAIN:
         hooks = [*hooks, *spec.training_chief_hooks, *spec.training_hooks]
         limits = CallLimits(config, hooks, last_step, spec.loss)
-        return LoopedSteps([spec.train_op], spec.loss, v1.train.get_global_step(), limits, hooks)
+        return LoopedSteps([spec.train_op], spec.loss, v1.train.get_global_step(), limits, hooks, config.session_config)
     hooks = [*hooks, *spec.evaluation_hooks]
     updates = [update for _, update in spec.eval_metric_ops.values()]
-    return LoopedSteps(updates, None, None, EvaluationLimits(last_step, hooks, config.steps_per_loop == 1), hooks)
+    batches = EvaluationLimits(last_step, hooks, config.steps_per_loop == 1)
+    return LoopedSteps(updates, None, None, batches, hooks, config.session_config)
 
 
 def _session_functions(run: Run, predictions: Nest, fed: list[tf.Tensor]) -> Predictor:

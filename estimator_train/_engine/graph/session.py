@@ -35,8 +35,6 @@ class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
         path, master, config = self.path, self.config.evaluation_master, self.config.session_config
         if self.resumes:
             path, master = checkpoints.latest_intact(self.config.model_dir), self.config.master
-        if self.steps is not None and not master:
-            config = self.steps.session_config(config)
         session = v1.train.ChiefSessionCreator(
             self.scaffold, master=master, config=config, checkpoint_filename_with_path=path
         ).create_session()

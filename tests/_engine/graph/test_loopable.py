@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine.graph.loopable import changes_without_data, counts_by_one, refusal, step_ops
+from estimator_train._engine.graph.loopable import (
+    changes_without_data,
+    counts_by_one,
+    refusal,
+    step_ops,
+    suit_one_thread,
+)
 from estimator_train._engine.session.private_tensorflow import global_step_read
 
 v1 = tf.compat.v1
@@ -66,6 +72,26 @@ def test_what_a_loop_could_change_is_refused(make, reason):
     with tf.Graph().as_default():
         why = refusal(step_ops(make()))
     assert why is None if reason is None else reason in why
+
+
+def looping_branch():
+    return [tf.cond(read() > 0, lambda: tf.while_loop(lambda x: x < 9, lambda x: [x + 1], [0.0])[0], lambda: 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("make", "suit"),
+    [
+        (ordered, True),
+        (looping_branch, False),
+        (lambda: [tf.while_loop(lambda x: x < 9, lambda x: [x + 1], [read()])], False),
+        (lambda: [read() + tf.numpy_function(lambda: np.float32(1), [], tf.float32)], False),
+        (lambda: [variable().assign_add(1.0).op], False),
+    ],
+)
+def test_steps_with_loops_python_or_no_data_keep_their_pool_of_threads(make, suit):
+    with tf.Graph().as_default():
+        v1.train.create_global_step()
+        assert suit_one_thread(step_ops([*tf.nest.flatten(make()), global_step_read()])) == suit
 
 
 def test_steps_that_count_otherwise_are_found():
