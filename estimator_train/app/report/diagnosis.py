@@ -6,9 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution.replica_input import batch_size, call_input_fn
-from estimator_train._engine.host.dataset_iterators import iterate
-from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.application import batch_sizes
 
 _MUCH = 0.1  # fraction of the time
 
@@ -39,13 +37,12 @@ def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 
     >>> input_ceiling(train_input_fn, seconds=0.01) > 0
     True
     """
-    input_fn, _ = without_changes(input_fn)
-    batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training reads it
-    if next(batches, None) is None:
+    sizes = batch_sizes(input_fn)
+    if next(sizes, None) is None:
         return None
     examples, start = 0, time.perf_counter()
-    for batch in batches:
-        examples += int(batch_size(batch))
+    for size in sizes:
+        examples += size
         if time.perf_counter() - start > seconds:
             break
     return examples / (time.perf_counter() - start) if examples else None

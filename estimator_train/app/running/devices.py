@@ -1,6 +1,6 @@
 """Chooses the devices that this process sees."""
 
-from estimator_train._engine.distribution import absent_gpus, strategies
+from estimator_train._engine.application import replace_by_cpus, show_gpus
 from estimator_train.app.errors import SettingError, one_line_errors
 
 
@@ -10,6 +10,6 @@ def choose(gpus, replicas=None):
         raise SettingError("{gpus} and {replicas} exclude each other; give one")
     with one_line_errors():
         if gpus:
-            strategies.show_gpus(gpus)
+            show_gpus(gpus)
         else:
-            absent_gpus.replace_by_cpus(replicas)
+            replace_by_cpus(replicas)
