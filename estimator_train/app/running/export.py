@@ -17,7 +17,7 @@ from estimator_train._engine.host import files, leftovers
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.logs import logging_only
 from estimator_train.app import conversion
-from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.metrics import tasks
 from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
@@ -259,7 +259,7 @@ def _by_input(features, names):
 
 
 def _warn(text):
-    warn(f"{text}; --format tflite predicts as the model does")
+    warn(spelled("{0}; {format=tflite} predicts as the model does", text))
 
 
 def _save_keras(folder, model, settings, file_format):

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from estimator_train.app.datasets.dataset import DEFAULT_STEPS
+from estimator_train.app.errors import spelled
 from estimator_train.app.metrics.class_metrics import digits
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.app.running.advice import not_for, visible_gpus
@@ -56,7 +57,7 @@ def _kept_line(run, checkpoint, metric):
         value += f" on the {run.validation_examples} validation images"
     return (
         f"the best checkpoint is kept as {checkpoint}, with the {metric} {value}; evaluate, predict and export use it, "
-        "or the last one with --checkpoint latest"
+        f"or the last one with {spelled('{checkpoint=latest}')}"
     )
 
 
@@ -75,8 +76,9 @@ def _too_short(run, result):
     if result.last_step < run.last_step:  # more epochs would be stopped, too
         return said
     if run.settings.phases:
-        return f"{said}; give the --phases more epochs, some {DEFAULT_STEPS} steps in all"
-    return f"{said}; give --epochs {math.ceil(DEFAULT_STEPS / run.steps_per_epoch)}, some {DEFAULT_STEPS} steps"
+        return spelled(f"{{0}}; give the {{phases}} more epochs, some {DEFAULT_STEPS} steps in all", said)
+    epochs = math.ceil(DEFAULT_STEPS / run.steps_per_epoch)
+    return spelled(f"{{0}}; give {{epochs={epochs}}}, some {DEFAULT_STEPS} steps", said)
 
 
 def unmonitored(run):

@@ -16,8 +16,7 @@ from estimator_train import distribution
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
-from estimator_train._engine.remedies import InterruptedRunError
-from estimator_train.app.errors import one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.running import build
 from estimator_train.app.running.advice import not_for
 from estimator_train.app.running.changed_images import keep_sides
@@ -189,7 +188,7 @@ def _strategy(run):
         return None
     seen, is_chosen = tf.config.get_visible_devices("GPU"), run.training.gpus or run.training.replicas
     if len(seen) > 1 and not (is_chosen or run.training.jit_compile or run.is_quiet):
-        warn(f"training uses 1 of {len(seen)} GPUs; --gpus {len(seen)} uses all")
+        warn(spelled(f"training uses 1 of {len(seen)} GPUs; {{gpus={len(seen)}}} uses all"))
     if run.task.is_alone:
         return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
@@ -225,9 +224,11 @@ def _claimed(run):
         yield
         return
     path = run_file.path_in(run.model_dir)
-    deleted = InterruptedRunError(
-        f"{run.model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
-        "with another --model-dir"
+    deleted = SettingError(
+        "{0} was deleted during training: it has only checkpoints saved since then, if any; start again with another "
+        "{model_dir}",
+        run.model_dir,
+        exit_code=1,
     )
     with explaining_full_disk(run.model_dir), training_lock(run.model_dir):
         try:
