@@ -29,7 +29,7 @@ class SpelledError(Exception):
 
     Attributes:
       is_one_line: whether line breaks in it, such as those of another error, are spaces where it is printed.
-      not_to_try: flags that the error, as a `RemediedError`, must not propose.
+      not_to_try: settings that the error, as a `RemediedError`, must not propose.
     """
 
     is_one_line = True
@@ -129,6 +129,6 @@ class _Spelling(string.Formatter):
         """Spells a setting of the library, which a run may have under the same name."""
         if setting.name == "cpu":
             return "CUDA_VISIBLE_DEVICES=-1"
-        if setting.name not in _OF_RUNS or as_flag(setting.name) in self._not_to_try:
+        if setting.name not in _OF_RUNS or setting.name in self._not_to_try:
             return ""
         return self._spell(setting.name, setting.value)

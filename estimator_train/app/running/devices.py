@@ -1,4 +1,6 @@
-"""Chooses the devices that this process sees."""
+"""Chooses the devices that this process sees, and knows its GPUs."""
+
+import tensorflow as tf
 
 from estimator_train._engine.application import replace_by_cpus, show_gpus
 from estimator_train.app.errors import SettingError, one_line_errors
@@ -13,3 +15,11 @@ def choose(gpus, replicas=None):
             show_gpus(gpus)
         else:
             replace_by_cpus(replicas)
+
+
+def visible_gpus(training):
+    """Returns the compute capability, None if it is unknown, of each GPU that a training could have."""
+    if training.replicas:
+        return []  # it trains on replicas of the CPU
+    gpus = tf.config.get_visible_devices("GPU")
+    return [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]

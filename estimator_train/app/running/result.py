@@ -10,9 +10,9 @@ from estimator_train.app.datasets.dataset import DEFAULT_STEPS
 from estimator_train.app.errors import spelled
 from estimator_train.app.metrics.class_metrics import digits
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
-from estimator_train.app.running.advice import not_for, visible_gpus
+from estimator_train.app.running.devices import visible_gpus
 from estimator_train.app.running.messages import as_typed, metrics_line, on_terminal, timing_lines
-from estimator_train.app.runs import checkpoints
+from estimator_train.app.runs import advice, checkpoints
 from estimator_train.app.runs.monitor import METRICS, Monitor
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
@@ -92,7 +92,8 @@ def diagnosis(timing, settings, training, data, input_fn):
     ceiling = None
     if training.cache != "features":
         ceiling = input_ceiling(input_fn)
-    turned = not_for(settings, training, data)
-    if not visible_gpus(training):
-        turned.add("--batch-size")  # a CPU is busy with a small batch, and fewer steps would learn less
+    gpus = visible_gpus(training)
+    turned = advice.unfit_for(settings, training, data, gpus)
+    if not gpus:
+        turned.add("batch_size")  # a CPU is busy with a small batch, and fewer steps would learn less
     return diagnose(timing, ceiling, turned=turned)

@@ -18,9 +18,9 @@ from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.running import build
-from estimator_train.app.running.advice import not_for
 from estimator_train.app.running.changed_images import keep_sides
 from estimator_train.app.running.damaged_images import naming_all_damaged_images
+from estimator_train.app.running.devices import visible_gpus
 from estimator_train.app.running.early_stopping import StopBeforeFirstStep, early_stopping, has_stopped_early
 from estimator_train.app.running.errors import run_errors
 from estimator_train.app.running.evaluation import CollectPredictions
@@ -31,6 +31,7 @@ from estimator_train.app.running.result import Result, say_result, unmonitored
 from estimator_train.app.running.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.running.tracking import callback_hooks, logger_hooks, opened_loggers
 from estimator_train.app.runs import checkpoints, run_file
+from estimator_train.app.runs.advice import unfit_for
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
@@ -120,7 +121,7 @@ def run_training(run: PlannedRun) -> int:
     result = report = None
     with (
         logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
-        run_errors(not_for(run.settings, run.training, run.data)),
+        run_errors(unfit_for(run.settings, run.training, run.data, visible_gpus(run.training))),
         naming_all_damaged_images(run.settings, run.data),
         contextlib.suppress(Stopped),
         stop,

@@ -38,7 +38,7 @@ def test_a_short_run_with_phases_or_that_stopped_gets_no_advice_of_epochs(run):
     assert _too_short(in_phases, short).endswith("to 1; give the phases more epochs, some 300 steps in all")
 
 
-@pytest.mark.parametrize(("gpus", "advice"), [(0, ""), (1, " a larger --batch-size, for as many steps.")])
+@pytest.mark.parametrize(("gpus", "advice"), [(0, ""), (1, " a larger batch_size, for as many steps.")])
 def test_the_diagnosis_suggests_only_what_helps_on_this_machine(run, monkeypatch, gpus, advice):
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [f"{kind}:{n}" for n in range(gpus)])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {})
