@@ -27,7 +27,7 @@ from estimator_train.app.cli.commands.verify import verify
 from estimator_train.app.cli.synonyms import meant_by
 from estimator_train.app.errors import SettingError, SpelledError, as_flag, spelling
 from estimator_train.app.running.messages import warn
-from estimator_train.app.running.termination import Terminated, raising_terminated
+from estimator_train.app.running.termination import SignalReceived, raising_signals
 from estimator_train.app.runs.programs import check_former_words
 
 _EXAMPLES = """\b
@@ -115,7 +115,7 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a class may have letters that it lacks
     try:
-        with raising_terminated(), spelling(as_flag):
+        with raising_signals(), spelling(as_flag):
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
             print(end="", flush=True)
     except (click.ClickException, SettingError) as error:
@@ -123,7 +123,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code if isinstance(error, SettingError) else 2)
     except (click.Abort, KeyboardInterrupt):
         _exit_with(130, "interrupted")
-    except Terminated as error:
+    except SignalReceived as error:
         _exit_with(128 + error.number, f"stopped by {error.number.name}")
     except BrokenPipeError:  # the reader, such as head, has exited
         sys.exit(1)

@@ -205,7 +205,7 @@ def check(run: PlannedRun) -> None:
                 models.check_options(each.model, image_size=each.image_size, weights=each.weights, freeze=each.freeze)
         if run.missing:  # the other checks need the data
             return
-        for first_step, last_step in run.steps_of_parts[len(run.progress.ended_phases) :]:
+        for first_step, last_step in run.steps_of_stages[len(run.progress.ended_phases) :]:
             optimization_of(settings, training).check_steps(last_step and last_step - first_step)
         if training.class_weights and run.data:
             datasets.class_weights(run.data, training.class_weights)
