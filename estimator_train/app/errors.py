@@ -1,11 +1,13 @@
-"""The error that a run raises: one line, in which settings have their names in Python, or are flags of the command."""
+"""Lines about settings, for errors and advice: settings have their names in Python, or are flags of the command."""
 
 import contextlib
 import string
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from estimator_train._engine.remedies import RemediedError, Setting
+
+Spell: TypeAlias = Callable[[str, Any], str]  # spells a setting, by its name and a value or None
 
 # Settings of the library that a run has under the same names; it must not propose others.
 _OF_RUNS = (
@@ -14,8 +16,8 @@ _OF_RUNS = (
 )
 
 
-class SettingError(ValueError):
-    """A setting, a file or a run that cannot be used, in one line that names it and the mend.
+class SpelledError(Exception):
+    """Base class of errors whose line names settings; `SettingError` is the one to raise, unless it is an OSError.
 
     `text` names settings in braces, with a value or without, and `values` stand for {0}, {1} and so on:
 
@@ -26,18 +28,32 @@ class SettingError(ValueError):
     '--keep-best needs evaluations during training; give --evaluate-every STEPS, too'
 
     Attributes:
+      is_one_line: whether line breaks in it, such as those of another error, are spaces where it is printed.
+      not_to_try: settings that the error, as a `RemediedError`, must not propose.
+    """
+
+    is_one_line = True
+    not_to_try: Collection[str] = ()
+
+    def __init__(self, text: str, *values: Any) -> None:
+        self._text, self._values = text, values
+        super().__init__(self.spelled(in_python))
+
+    def spelled(self, spell: Spell) -> str:
+        """Returns the line with settings as `spell(name, value)` spells them; the value is None or a text."""
+        return _Spelling(spell, self.not_to_try).vformat(self._text, self._values, {})
+
+
+class SettingError(SpelledError, ValueError):
+    """A setting, a file or a run that cannot be used, in one line that names it and the mend; see `SpelledError`.
+
+    Attributes:
       exit_code: that of a command which ends with it: 2 if files or settings are at fault, else 1.
-      not_to_try: flags that the error, as a `RemediedError`, must not propose.
     """
 
     def __init__(self, text: str, *values: Any, exit_code: int = 2, not_to_try: Collection[str] = ()) -> None:
-        self._text, self._values = text, values
         self.exit_code, self.not_to_try = exit_code, not_to_try
-        super().__init__(self.spelled(in_python))
-
-    def spelled(self, spell: Callable[[str, Any], str]) -> str:
-        """Returns the line with settings as `spell(name, value)` spells them; the value is None or a text."""
-        return _Spelling(spell, self.not_to_try).vformat(self._text, self._values, {})
+        super().__init__(text, *values)
 
 
 def in_python(name: str, value: Any = None) -> str:
@@ -66,8 +82,34 @@ def one_line_errors() -> Iterator[None]:
         raise SettingError("{0}", error) from error
 
 
+_spell_in_lines: Spell = in_python
+
+
+@contextlib.contextmanager
+def spelling(spell: Spell) -> Iterator[None]:
+    """Makes `spelled` spell settings like this in the block; the command does so for all that it runs."""
+    global _spell_in_lines
+    before, _spell_in_lines = _spell_in_lines, spell
+    try:
+        yield
+    finally:
+        _spell_in_lines = before
+
+
+def spelled(text: str, *values: Any) -> str:
+    """Returns a line of advice that is printed: `text` as in `SpelledError`, for Python or in the command for it.
+
+    >>> spelled("{gpus=2} uses all")
+    'gpus=2 uses all'
+    >>> with spelling(as_flag):
+    ...     spelled("{gpus=2} uses all")
+    '--gpus 2 uses all'
+    """
+    return _Spelling(_spell_in_lines).vformat(text, values, {})
+
+
 class _Spelling(string.Formatter):
-    def __init__(self, spell: Callable[[str, Any], str], not_to_try: Collection[str]) -> None:
+    def __init__(self, spell: Spell, not_to_try: Collection[str] = ()) -> None:
         self._spell, self._not_to_try = spell, not_to_try
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, None]:
@@ -77,7 +119,7 @@ class _Spelling(string.Formatter):
         return self._spell(name, value if has_value else None), None
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, SettingError):
+        if isinstance(value, SpelledError):
             return value.spelled(self._spell)
         if isinstance(value, RemediedError):
             return value.spelled(self._of_library)
@@ -87,6 +129,6 @@ class _Spelling(string.Formatter):
         """Spells a setting of the library, which a run may have under the same name."""
         if setting.name == "cpu":
             return "CUDA_VISIBLE_DEVICES=-1"
-        if setting.name not in _OF_RUNS or as_flag(setting.name) in self._not_to_try:
+        if setting.name not in _OF_RUNS or setting.name in self._not_to_try:
             return ""
         return self._spell(setting.name, setting.value)

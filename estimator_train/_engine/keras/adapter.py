@@ -54,7 +54,6 @@ class Adapter(abc.ABC):
     other_name: ClassVar[str]  # and the other one
     other_package: ClassVar[str]  # that of the other Keras
     foreign_callback: ClassVar[str]  # the error for a callback of the other Keras, with a place for the callback
-    weights_file: ClassVar[str]  # the name of a file with the weights of a model
     preprocessing: ClassVar[tuple[type, ...]]  # the classes of preprocessing layers
     steps_read_metrics: ClassVar[bool]  # whether a step returns the results of metrics, or `run_step` reads them later
 

@@ -25,9 +25,9 @@ from estimator_train.app.cli.commands.scan import scan
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.commands.verify import verify
 from estimator_train.app.cli.synonyms import meant_by
-from estimator_train.app.errors import SettingError, as_flag
+from estimator_train.app.errors import SettingError, SpelledError, as_flag, spelling
 from estimator_train.app.running.messages import warn
-from estimator_train.app.running.termination import Terminated, raising_terminated
+from estimator_train.app.running.termination import SignalReceived, raising_signals
 from estimator_train.app.runs.programs import check_former_words
 
 _EXAMPLES = """\b
@@ -104,7 +104,7 @@ for _command in (train, evaluate, report, compare, predict, export, run, scan, v
 def main() -> NoReturn:
     """Runs the command; invalid input prints one line on standard error and exits with code 2.
 
-    An error that needs several lines provides them as `lines`. A command may return a function, which is called here
+    Only an error that needs several lines has them. A command may return a function, which is called here
     last: its errors are not mistaken for invalid input, and it handles signals itself.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides TensorFlow's notes on how it was built
@@ -115,7 +115,7 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a class may have letters that it lacks
     try:
-        with raising_terminated():
+        with raising_signals(), spelling(as_flag):
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
             print(end="", flush=True)
     except (click.ClickException, SettingError) as error:
@@ -123,7 +123,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code if isinstance(error, SettingError) else 2)
     except (click.Abort, KeyboardInterrupt):
         _exit_with(130, "interrupted")
-    except Terminated as error:
+    except SignalReceived as error:
         _exit_with(128 + error.number, f"stopped by {error.number.name}")
     except BrokenPipeError:  # the reader, such as head, has exited
         sys.exit(1)
@@ -148,7 +148,9 @@ def _say_invalid(error: click.ClickException | SettingError, color: bool | None)
         error.possibilities = meant_by(error)  # type: ignore[misc]  # final to type checkers only
     prefix = click.style("estimator_train:", fg="red")
     text = error.spelled(as_flag) if isinstance(error, SettingError) else error.format_message()
-    lines = getattr(error.__cause__, "lines", [text])  # set by errors that need several lines
+    lines = [text]
+    if isinstance(error.__cause__, SpelledError) and not error.__cause__.is_one_line:
+        lines = text.splitlines()
     message = "\n".join(printable(" ".join(line.split())) for line in lines)
     click.echo(f"{prefix} {message}", err=True, color=color)
 

@@ -24,6 +24,7 @@ from estimator_train._engine.host.paths import StrPath, as_path
 from estimator_train.app.datasets.class_weights import class_weights
 from estimator_train.app.datasets.dataset import check_classes
 from estimator_train.app.datasets.images import checked_directory, subdirectories
+from estimator_train.app.errors import SettingError
 
 if TYPE_CHECKING:
     from estimator_train.app.datasets import hf, tfds
@@ -73,7 +74,7 @@ def open_dataset(
     if unknown := options.keys() - parameters.keys():
         raise ValueError(f"{name} takes no option {', '.join(sorted(unknown))}")
     if data_dir is None and next(iter(parameters.values())).default is inspect.Parameter.empty:
-        raise ValueError(f"{name} needs --data-dir, {module.ABOUT.source}")
+        raise SettingError("{0} needs {data_dir}, {1}", name, module.ABOUT.source)
     data = module.open_dataset(data_dir, **options)
     return data if limit is None else data.limited(limit, limit_seed)
 

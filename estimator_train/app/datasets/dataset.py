@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from estimator_train._engine.host.files import quoted
 from estimator_train._engine.host.html_table import html_table
 from estimator_train.app.datasets.part import InputFn, Part, UnknownLabelsError
+from estimator_train.app.errors import SettingError
 
 # Defaults for photographs, with the image size of pretrained models.
 PHOTOGRAPHS: Mapping[str, Any] = {"default_model": "mobilenet_v2", "image_size": (224, 224)}
@@ -146,9 +147,8 @@ class Dataset:
         try:
             return self._validating(*self.train.split(share))
         except UnknownLabelsError as error:
-            raise ValueError(
-                f"{self.name} cannot hold out validation examples: give it its own, or --validation 0"
-            ) from error
+            text = "{0} cannot hold out validation examples: give it its own, or {validation=0}"
+            raise SettingError(text, self.name) from error
 
     def holding_out(self, rows: Iterable[int]) -> Dataset:
         """Returns the dataset with some of its training examples, by index, as validation examples, instead of others.

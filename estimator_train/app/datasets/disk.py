@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from estimator_train._engine.host.paths import StrPath
+from estimator_train.app.errors import SpelledError
+
+
+class NoRoomError(SpelledError, OSError):
+    """A disk has not enough room."""
 
 
 def require_room(directory: StrPath, num_bytes: int, what: str) -> None:
-    """Raises OSError unless the disk of `directory` has room for `num_bytes`; `what` says in the message what needs it.
+    """Raises NoRoomError unless the disk of `directory` has room for `num_bytes`; `what` says what needs it.
 
     >>> require_room(".", 1000, "unpacking the archive")
     """
     free = shutil.disk_usage(directory).free
     if free < num_bytes:
-        raise OSError(
-            f"{what} needs {_gigabytes(num_bytes)} of disk space, but {directory} has only {_gigabytes(free)} left; "
-            "free some, or give another --data-dir"
-        )
+        text = "{0} needs {1} of disk space, but {2} has only {3} left; free some, or give another {data_dir}"
+        raise NoRoomError(text, what, _gigabytes(num_bytes), directory, _gigabytes(free))
 
 
 @contextlib.contextmanager

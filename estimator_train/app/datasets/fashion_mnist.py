@@ -11,6 +11,7 @@ from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.held_out import VALIDATION, holds_out_by_rank
 from estimator_train.app.datasets.npz import ImageArrays
 from estimator_train.app.datasets.part import InputFn, Part
+from estimator_train.app.errors import SettingError
 
 ABOUT = About("clothes, 10 classes", "70,000, 31 MB", "Keras")
 CLASS_NAMES = (
@@ -103,7 +104,7 @@ def _home():
 
 def _refuse(data_dir):
     if data_dir is not None:
-        raise ValueError(f"fashion_mnist is kept by Keras in {_home()}; leave out --data-dir")
+        raise SettingError("fashion_mnist is kept by Keras in {0}; leave out {data_dir}", _home())
 
 
 def _images(side):

@@ -13,6 +13,7 @@ from estimator_train._engine.host.paths import RemotePath, StrPath, as_path, is_
 from estimator_train.app.datasets.dataset import PHOTOGRAPHS, About, Dataset, check_classes, sides
 from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank
 from estimator_train.app.datasets.part import InputFn, Part
+from estimator_train.app.errors import SpelledError
 
 ABOUT = About("classification", "any", "a folder of class folders")
 
@@ -171,6 +172,10 @@ def open_evaluation(
     )
 
 
+class NoFolderError(SpelledError, NotADirectoryError):
+    """The path of the data is that of a file."""
+
+
 def checked_directory(directory: StrPath) -> Path | RemotePath:
     """Returns the path of a directory; raises FileNotFoundError or NotADirectoryError if it is none."""
     path = as_path(directory)
@@ -179,8 +184,8 @@ def checked_directory(directory: StrPath) -> Path | RemotePath:
     if not path.is_dir():
         kind = "a file"
         if dataset := _DATASETS_IN_FILES.get(os.path.splitext(path.name)[1].lower()):
-            kind += f", which --dataset {dataset} takes"
-        raise NotADirectoryError(f"{path} is {kind}, not a folder of class folders")
+            kind += f", which {{dataset={dataset}}} takes"
+        raise NoFolderError(f"{{0}} is {kind}, not a folder of class folders", path)
     return path
 
 

@@ -10,22 +10,28 @@ from pathlib import Path
 
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
+from estimator_train.app.errors import SpelledError
 
 _TRIES = 5
 _LONGEST_WAIT = 300  # seconds; Kaggle's rate limits last about a minute
 
 
-class CredentialsError(PermissionError):
-    """Kaggle credentials are missing or rejected. `lines` say why, and what to do."""
+_TO_GET_CREDENTIALS = """{0}: create an API token at https://www.kaggle.com/settings
+put it into KAGGLE_API_TOKEN or ~/.kaggle/access_token (or a kaggle.json into ~/.kaggle), and run again
+or download https://www.kaggle.com/datasets/{1} in a browser, and give the zip or its folder as {data_dir}"""
+
+
+class CredentialsError(SpelledError, PermissionError):
+    """Kaggle credentials are missing or rejected. Several lines say why, and what to do."""
+
+    is_one_line = False
 
     def __init__(self, reason: str, dataset: str) -> None:
-        self.lines = (
-            f"{reason}: create an API token at https://www.kaggle.com/settings",
-            "put it into KAGGLE_API_TOKEN or ~/.kaggle/access_token (or a kaggle.json into ~/.kaggle), and run again",
-            f"or download https://www.kaggle.com/datasets/{dataset} in a browser, and give the zip or its folder as "
-            "--data-dir",
-        )
-        super().__init__("\n".join(self.lines))
+        super().__init__(_TO_GET_CREDENTIALS, reason, dataset)
+
+
+class NoDatasetError(SpelledError, FileNotFoundError):
+    """Kaggle has no dataset of that name."""
 
 
 def download(dataset: str, directory: StrPath) -> Path:  # type: ignore[return]  # the last try ends it
@@ -99,7 +105,7 @@ def _explained(error, dataset, wait):
     by_status = {
         401: CredentialsError("Kaggle rejects the credentials", dataset),
         403: PermissionError(f"{denied}; open https://www.kaggle.com/datasets/{dataset} and accept its terms"),
-        404: FileNotFoundError(f"Kaggle has no dataset {dataset} (404 Not Found); give its files as --data-dir"),
+        404: NoDatasetError("Kaggle has no dataset {0} (404 Not Found); give its files as {data_dir}", dataset),
         429: ConnectionError(f"Kaggle is too busy to send {dataset} (429 Too Many Requests); {again}, {when}"),
     }
     if status := _status(error):

@@ -20,6 +20,7 @@ from estimator_train.app.datasets.held_out import EVALUATION, holds_out_by_rank,
 from estimator_train.app.datasets.images import HELD_OUT, SUFFIXES, ImageFiles
 from estimator_train.app.datasets.label_codecs import CODECS, class_of, is_number, read_number
 from estimator_train.app.datasets.part import InputFn, Part, held_out
+from estimator_train.app.errors import SettingError
 from estimator_train.app.models import TASKS
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
@@ -200,7 +201,8 @@ def _read(file, codec):
     """
     path = as_path(file)
     if path.is_dir():
-        raise ValueError(f"{file} is a folder; give the CSV file in it, or --dataset images for class folders")
+        text = "{0} is a folder; give the CSV file in it, or {dataset=images} for class folders"
+        raise SettingError(text, file)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {file}")
     rows, faults, is_there = [], [], file_finder()

@@ -15,6 +15,7 @@ from estimator_train.app.datasets.archive import UnknownLayoutError, flaw_of, un
 from estimator_train.app.datasets.dataset import About, Dataset
 from estimator_train.app.datasets.images import open_directory, subdirectories
 from estimator_train.app.datasets.patients import shared_patients, split_by_patient
+from estimator_train.app.errors import SettingError, spelled
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "84,452, 5.8 GB", "Kaggle: paultimothymooney/kermany2018")
@@ -57,7 +58,8 @@ def open_dataset(data_dir: StrPath | None = None, *, split: str | None = None) -
     shared = len(shared_patients(data.train.paths, data.eval.paths))
     if shared:
         patients = "patients have" if shared > 1 else "patient has"
-        _log.warning("oct2017: %d %s images in both train and test; --split patient has none", shared, patients)
+        split_by = spelled("{split=patient}")
+        _log.warning("oct2017: %d %s images in both train and test; %s has none", shared, patients, split_by)
     return data
 
 
@@ -112,7 +114,8 @@ def _fetch(directory, downloads):
                 raise ValueError(f"{archive}, which Kaggle sent, {flaw}")
         unpack(archive, directory / archive.stem, _place)
     except UnknownLayoutError as error:
-        raise ValueError(f"{error}; it is kept: unpack it, and give the folder above train as --data-dir") from error
+        text = "{0}; it is kept: unpack it, and give the folder above train as {data_dir}"
+        raise SettingError(text, error) from error
     except ValueError as error:
         archive.unlink(missing_ok=True)
         raise ValueError(f"{error}; it was deleted: run again to download it again") from error

@@ -6,8 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.input_fns.order import draw_seed, share_of_pipeline, shuffled
-from estimator_train._engine.input_fns.protocols import StartsAnywhere
+from estimator_train._engine.application import StartsAnywhere, draw_seed, share_of_pipeline, shuffled
 
 _BUFFER_SIZE = 4096
 

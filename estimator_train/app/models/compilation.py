@@ -6,8 +6,7 @@ import functools
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras import private_keras
-from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
+from estimator_train._engine.application import compile_arguments, keras_of
 from estimator_train.app.models.optimization import OPTIMIZERS, Optimization
 
 _FIRST_OF_ONE_CYCLE = 1 / 25  # share of the highest rate, as in PyTorch's OneCycleLR
@@ -39,7 +38,7 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
     optimization.check_steps(steps)
     if optimization == Optimization():
         return
-    arguments, its_keras = _compiled(model), _keras_of(model)
+    arguments, its_keras = _compiled(model), keras_of(model)
     if optimization.label_smoothing is not None:
         arguments["loss"] = _smoothed(its_keras, arguments["loss"], optimization.label_smoothing)
     if dataclasses.replace(optimization, label_smoothing=None) != Optimization():
@@ -53,7 +52,7 @@ def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, 
     >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=4)
     >>> compile_with_rising_rate(model, 1e-6, 1.0, steps=100)
     """
-    its_keras = _keras_of(model)
+    its_keras = keras_of(model)
     rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)
     config = _config(its_keras, model.optimizer) | {"learning_rate": rising}
     compile_with(model, type(model.optimizer).from_config(config))
@@ -64,20 +63,15 @@ def compile_with(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> N
     model.compile(**_compiled(model) | {"optimizer": optimizer})
 
 
-def _keras_of(model):
-    adapter_of(model)  # raises ValueError if it is not a Keras model
-    return next(each for each in imported_kerases() if isinstance(model, each.Model))
-
-
 def _compiled(model):
     """Returns the arguments that `model` was compiled with, and its current optimizer."""
-    if type(model).compile is not _keras_of(model).Model.compile:
+    if type(model).compile is not keras_of(model).Model.compile:
         raise ValueError(
             f"the model {model.name} overrides compile(), which sets its optimizers and losses; set them there"
         )
     if not getattr(model, "optimizer", None):
         raise ValueError(f"the model {model.name} has not been compiled; compile it where it is built")
-    return private_keras.compile_arguments(model) | {"optimizer": model.optimizer}
+    return compile_arguments(model)
 
 
 def _config(keras, optimizer):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from estimator_train._engine.host.paths import StrPath
+from estimator_train.app.errors import SpelledError
 
 if TYPE_CHECKING:
     import tf_keras as keras
@@ -78,6 +79,10 @@ def _check_contents(weights):
         file.visititems(check)
 
 
+class NoDownloadError(SpelledError, ConnectionError):
+    """Weights could not be downloaded."""
+
+
 def application(build: Callable[..., keras.Model], image_size: tuple[int, int], weights: StrPath) -> keras.Model:
     """Returns the convolutional base built by `build`, a function of `tf_keras.applications`, with `weights` loaded."""
     base = _built(build, image_size, "imagenet" if weights == "imagenet" else None)
@@ -101,10 +106,11 @@ def _built(build, image_size, weights):
         if weights is None:
             raise
         cause = str(error).splitlines()[0]
-        raise ConnectionError(
-            f"the ImageNet weights of {build.__name__} could not be downloaded; pass a file as weights "
-            f'(--weights FILE), or "none": {cause}'
-        ) from error
+        text = (
+            "the ImageNet weights of {0} could not be downloaded; pass a file as weights ({weights=FILE}), or "
+            '"none": {1}'
+        )
+        raise NoDownloadError(text, build.__name__, cause) from error
 
 
 def _normalization(base):

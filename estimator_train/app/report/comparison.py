@@ -27,7 +27,7 @@ _METRICS = {
 }
 
 
-class Run(NamedTuple):
+class ComparedRun(NamedTuple):
     """A run to compare.
 
     Attributes:
@@ -125,11 +125,11 @@ class Changes(NamedTuple):
         )
 
 
-def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
+def differing_facts(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     """Returns {name: list of each run's value} of the facts in which the runs differ.
 
-    >>> first = Run("a", {"seed": 1, "model": "vgg16"}, None, {}, None)
-    >>> second = Run("b", {"seed": 2, "model": "vgg16"}, None, {}, None)
+    >>> first = ComparedRun("a", {"seed": 1, "model": "vgg16"}, None, {}, None)
+    >>> second = ComparedRun("b", {"seed": 2, "model": "vgg16"}, None, {}, None)
     >>> differing_facts([first, second])
     {'seed': ['1', '2']}
     """
@@ -138,7 +138,7 @@ def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
     return {name: texts for name, texts in values.items() if len(set(texts)) > 1}
 
 
-def numbers(runs: Sequence[Run]) -> dict[str, list[Any]]:
+def numbers(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """Returns {name: list of each run's value, or None} of the metrics of their last evaluations."""
     evaluations: list[Mapping[str, Any]] = [run.evaluation or {"metrics": {}} for run in runs]
     rows = {"checkpoint": [evaluation.get("checkpoint") for evaluation in evaluations]}
@@ -152,17 +152,17 @@ def numbers(runs: Sequence[Run]) -> dict[str, list[Any]]:
     return {name: values for name, values in rows.items() if any(value is not None for value in values)}
 
 
-def costs(runs: Sequence[Run]) -> dict[str, list[Any]]:
+def costs(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """Returns {name: list of each run's value, or None} of what the runs need: weights, and seconds.
 
-    >>> costs([Run("a", {}, None, {}, None, {"weights": 1234567}), Run("b", {}, None, {}, None)])
+    >>> costs([ComparedRun("a", {}, None, {}, None, {"weights": 1234567}), ComparedRun("b", {}, None, {}, None)])
     {'weights': [1234567, None]}
     """
     names = dict.fromkeys(name for run in runs for name in run.costs)
     return {name: [run.costs.get(name) for run in runs] for name in names}
 
 
-def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[Any]]]:
+def class_numbers(runs: Sequence[ComparedRun]) -> dict[str, dict[str, list[Any]]]:
     """Returns {class: {metric: list of each run's value, or None}}; empty if a run has no metrics per class."""
     if not all(run.classes for run in runs):
         return {}
@@ -173,7 +173,7 @@ def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[Any]]]:
     }
 
 
-def changes(runs: Sequence[Run]) -> list[Changes]:
+def changes(runs: Sequence[ComparedRun]) -> list[Changes]:
     """Returns the `Changes` from the first run to each other run whose predictions are known and can be paired."""
     first, *others = runs
     return [
@@ -183,10 +183,10 @@ def changes(runs: Sequence[Run]) -> list[Changes]:
     ]
 
 
-def can_be_paired(first: Run, other: Run) -> bool:
+def can_be_paired(first: ComparedRun, other: ComparedRun) -> bool:
     """Returns whether examples of one name are the same in both runs; numbers are, only if the data is the same.
 
-    >>> first = Run("a", {"limit": 100, "seed": 1}, None, {}, {"0": Prediction("cat", "cat", "0.9")})
+    >>> first = ComparedRun("a", {"limit": 100, "seed": 1}, None, {}, {"0": Prediction("cat", "cat", "0.9")})
     >>> can_be_paired(first, first._replace(facts={"limit": 100, "seed": 2}))
     False
     """
@@ -194,7 +194,7 @@ def can_be_paired(first: Run, other: Run) -> bool:
     return not all(map(str.isdecimal, names)) or _data(first.facts) == _data(other.facts)
 
 
-def table(runs: Sequence[Run]) -> str:
+def table(runs: Sequence[ComparedRun]) -> str:
     """Formats the comparison of runs for a terminal."""
     names = [_end_of(run.name) for run in runs]
     f1 = {name: values["F1"] for name, values in class_numbers(runs).items()}

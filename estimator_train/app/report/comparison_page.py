@@ -7,7 +7,7 @@ from PIL import Image
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.report import comparison, plots
-from estimator_train.app.report.comparison import Run
+from estimator_train.app.report.comparison import ComparedRun
 from estimator_train.app.report.page import Figure, template
 
 _PICTURED = 12  # examples per list that are shown with their images
@@ -15,15 +15,16 @@ _SHOWN = 200  # examples per list
 
 
 def write_comparison(
-    path: StrPath, runs: Sequence[Run], read_image: Callable[[str], Image.Image | None] | None = None
+    path: StrPath, runs: Sequence[ComparedRun], read_image: Callable[[str], Image.Image | None] | None = None
 ) -> str:
     """Writes the page that compares `runs` to `path`, and returns the path.
 
-    >>> runs = [comparison.Run("a", {"seed": 1}, None, {}, None), comparison.Run("b", {"seed": 2}, None, {}, None)]
+    >>> names = [("a", {"seed": 1}), ("b", {"seed": 2})]
+    >>> runs = [comparison.ComparedRun(name, facts, None, {}, None) for name, facts in names]
     >>> write_comparison("comparison.html", runs)
     'comparison.html'
 
-    `read_image` returns the image of an example, by the name it has in `Run.predictions`, or None.
+    `read_image` returns the image of an example, by the name it has in `ComparedRun.predictions`, or None.
     """
     page = template("comparison.html").render(
         names=[run.name for run in runs],

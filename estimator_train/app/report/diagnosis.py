@@ -6,31 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution.replica_input import batch_size, call_input_fn
-from estimator_train._engine.host.dataset_iterators import iterate
-from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.application import batch_sizes
+from estimator_train.app.runs.advice import lines_for
 
 _MUCH = 0.1  # fraction of the time
-
-# Advice by the flag that it names.
-_FOR_INPUT = {
-    "--cache": "--cache memory or --cache FOLDER, which decode the images once",
-    "--fast": "--fast, if the files are much larger than --image-size",
-    "": "more CPU cores, or the workers of a tf.data service",
-}
-_FOR_COMPUTE = {
-    "--cache features": "--cache features, if the model's first layers are frozen",
-    "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
-    "--gpus": "--gpus N",
-    "--batch-size": "a larger --batch-size, for as many steps",
-}
-_FOR_PAUSES = {  # of a training, by their kind
-    "evaluation": {"--evaluate-every": "--evaluate-every with more steps"},
-    "checkpoint": {
-        "--async-checkpoints": "--async-checkpoints",
-        "--save-checkpoints-steps": "--save-checkpoints-steps with more steps",
-    },
-}
+_PAUSES = ("evaluation", "checkpoint")
 
 
 def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
@@ -39,13 +19,12 @@ def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 
     >>> input_ceiling(train_input_fn, seconds=0.01) > 0
     True
     """
-    input_fn, _ = without_changes(input_fn)
-    batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training reads it
-    if next(batches, None) is None:
+    sizes = batch_sizes(input_fn)
+    if next(sizes, None) is None:
         return None
     examples, start = 0, time.perf_counter()
-    for batch in batches:
-        examples += int(batch_size(batch))
+    for size in sizes:
+        examples += size
         if time.perf_counter() - start > seconds:
             break
     return examples / (time.perf_counter() - start) if examples else None
@@ -66,30 +45,30 @@ def diagnose(
     Args:
       timing: `TimingHook.summary()`.
       input_examples_per_second: the result of `input_ceiling`.
-      turned: flags that are not suggested, because the training has them or cannot have them: --cache, --fast,
-        --cache features, --mixed-precision, --gpus, --batch-size, --evaluate-every, --async-checkpoints or
-        --save-checkpoints-steps.
+      turned: names of `runs.advice.ADVICE` that are not suggested, because the training has them or cannot have them:
+        cache, fast, cache=features, mixed_precision, gpus, batch_size, evaluate_every, async_checkpoints or
+        save_checkpoints_steps.
     """
     wait, rate = timing["input_wait_share"], timing["examples_per_second"]
     step_rate = rate / max(1 - wait, 1e-9)
     ceilings = f"the steps alone would reach {step_rate:.1f} examples/s"
     if input_examples_per_second is not None:
         ceilings += f", the input alone {input_examples_per_second:.1f}"
-    by, advice = "compute", _FOR_COMPUTE
+    by = "compute"
     if wait > _MUCH:
-        by, advice = "input", _FOR_INPUT
+        by = "input"
     sentences = [f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}."]
-    if to_turn := "; ".join(text for flag, text in advice.items() if flag not in turned):
+    if to_turn := "; ".join(lines_for(by, turned)):
         sentences.append(f"Try: {to_turn}.")
     return " ".join([*sentences, *_interruptions(timing, turned)])
 
 
 def _interruptions(timing, turned):
     """Yields a sentence each for evaluations and checkpoints if they take long."""
-    for kind, flags in _FOR_PAUSES.items():
+    for kind in _PAUSES:
         share = timing.get(f"{kind}_seconds", 0) / timing.get("whole_seconds", 1)
         if share > _MUCH:
             sentence = f"{kind.capitalize()}s took {share:.0%} of the total time"
-            if to_turn := " or ".join(text for flag, text in flags.items() if flag not in turned):
+            if to_turn := " or ".join(lines_for(kind, turned)):
                 sentence += f"; {to_turn} would reduce that"
             yield f"{sentence}."

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.tf_keras.layer_graph import calls_within, is_functional
+from estimator_train._engine.application import layer_calls
 
 
 def grad_cam(model: keras.Model, images: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -23,9 +23,10 @@ def grad_cam(model: keras.Model, images: np.ndarray, classes: np.ndarray) -> np.
 
     Returns floats of shape (examples, height, width). Raises ValueError for models without such a feature map.
     """
-    if not isinstance(model, keras.Model) or not is_functional(model):
+    within = layer_calls(model, "Grad-CAM")
+    if within is None:
         raise ValueError(f"{model.name} is not a functional or Sequential model of tf_keras")
-    calls, outputs = calls_within(model, "Grad-CAM")
+    calls, outputs = within
     maps = [call.outputs for call in calls if _is_feature_map(call.outputs)]
     if not maps or len(outputs) != 1:
         raise ValueError(f"{model.name} has no feature map with a height and a width, or has several outputs")

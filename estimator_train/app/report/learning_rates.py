@@ -9,15 +9,15 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.application import copy_of
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import StrPath
-from estimator_train._engine.keras.adapter_choice import model_source
-from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.report import plots
-from estimator_train.hooks import SessionRunHook
+from estimator_train.hooks import LoggerHook, SessionRunHook
 from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.loggers import Logger
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -66,50 +66,51 @@ def find_learning_rate(
       ValueError: If there are fewer than 10 batches with a finite loss, the data ends before the test, or the model's
         optimizer is not one of `keras.optimizers`.
     """
-    copy = model_source(model).copy(tf.distribute.get_strategy())
+    copy = copy_of(model)
     compile_with_rising_rate(copy, lowest, highest, steps)
-    hook, needed = _KeepLosses(), _LEAST_STEPS
+    losses, needed = _Losses(), _LEAST_STEPS
+    recording = [LoggerHook(losses, every_n_steps=1), _StopOnceDiverged(losses)]
     with tempfile.TemporaryDirectory(prefix="estimator_train-rates-") as directory:
         config = (config or RunConfig()).replace(model_dir=directory, steps_per_loop=1, save_checkpoints_steps=steps)
         estimator = model_to_estimator(copy, config=config)
         with contextlib.suppress(v1.train.NanLossDuringTrainingError):
-            estimator.train(input_fn, hooks=[hook, *hooks], max_steps=steps)
-            if not hook.has_diverged:  # a test that has is over, at any rate
+            estimator.train(input_fn, hooks=[*recording, *hooks], max_steps=steps)
+            if not losses.has_diverged:  # a test that has is over, at any rate
                 needed = max(needed, steps)
-    losses, averages = hook.losses, hook.averages
-    if len(losses) < needed:
-        raise ValueError(f"a range test needs {needed} batches with a finite loss, but there were {len(losses)}")
-    rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(losses))]
-    best = min(range(_LEAST_STEPS - 1, len(losses)), key=averages.__getitem__)
-    return RangeTest(rates, losses, averages, rates[best] / 10)
+    finite, averages = losses.finite, losses.averages
+    if len(finite) < needed:
+        raise ValueError(f"a range test needs {needed} batches with a finite loss, but there were {len(finite)}")
+    rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(finite))]
+    best = min(range(_LEAST_STEPS - 1, len(finite)), key=averages.__getitem__)
+    return RangeTest(rates, finite, averages, rates[best] / 10)
 
 
-class _KeepLosses(tf.compat.v1.train.SessionRunHook):
-    """Records the loss of each step, and stops training once its average is far above the lowest."""
+class _Losses(Logger):
+    """Records the loss of each step, until its average is far above the lowest."""
 
     def __init__(self):
-        self.losses = []
+        self.finite = []
         self.averages = []
         self.has_diverged = False
         self._sum = 0.0
 
-    def begin(self):
-        values = v1.get_default_graph().get_collection(step_outputs.MODEL_VALUES)
-        self._loss = next((value for value in values if value.op.name == "loss"), values[0])
-
-    def before_run(self, run_context):
-        return v1.train.SessionRunArgs(self._loss)
-
-    def after_run(self, run_context, run_values):
-        loss = float(run_values.results)
+    def log_metrics(self, step, metrics):
+        loss = metrics.get("loss", next(iter(metrics.values())))  # a model's own step may call it otherwise
         self.has_diverged = not math.isfinite(loss)
         if not self.has_diverged:
-            self.losses.append(loss)
+            self.finite.append(loss)
             self._sum = _MOMENTUM * self._sum + (1 - _MOMENTUM) * loss
-            self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.losses)))
+            self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.finite)))
             counted = self.averages[_LEAST_STEPS - 1 :]
             self.has_diverged = bool(counted) and counted[-1] > _DIVERGED * min(counted)
-        if self.has_diverged:
+
+
+class _StopOnceDiverged(SessionRunHook):
+    def __init__(self, losses):
+        self._losses = losses
+
+    def after_run(self, run_context, run_values):
+        if self._losses.has_diverged:
             run_context.request_stop()
 
 

@@ -1,6 +1,8 @@
-"""Chooses the devices that this process sees."""
+"""Chooses the devices that this process sees, and knows its GPUs."""
 
-from estimator_train._engine.distribution import absent_gpus, strategies
+import tensorflow as tf
+
+from estimator_train._engine.application import replace_by_cpus, show_gpus
 from estimator_train.app.errors import SettingError, one_line_errors
 
 
@@ -10,6 +12,14 @@ def choose(gpus, replicas=None):
         raise SettingError("{gpus} and {replicas} exclude each other; give one")
     with one_line_errors():
         if gpus:
-            strategies.show_gpus(gpus)
+            show_gpus(gpus)
         else:
-            absent_gpus.replace_by_cpus(replicas)
+            replace_by_cpus(replicas)
+
+
+def visible_gpus(training):
+    """Returns the compute capability, None if it is unknown, of each GPU that a training could have."""
+    if training.replicas:
+        return []  # it trains on replicas of the CPU
+    gpus = tf.config.get_visible_devices("GPU")
+    return [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]

@@ -10,16 +10,16 @@ from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_
 _STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
 
 
-def early_stopping(training, part):
-    """Returns the hook for a part of a training; for --keep-best alone, it only checks that the metric exists."""
+def early_stopping(training, stage):
+    """Returns the hook for a stage of a training; for --keep-best alone, it only checks that the metric exists."""
     monitor, patience = Monitor.of(training.monitor), math.inf
     if training.early_stopping:
         patience = training.early_stopping * training.evaluate_every
     stop = _STOPS[monitor.direction](
-        part.estimator,
+        stage.estimator,
         monitor.metric,
         patience,
-        min_steps=part.first_step + 1,  # as in Keras, each phase has a best value of its own
+        min_steps=stage.first_step + 1,  # as in Keras, each phase has a best value of its own
         run_every_secs=None,
         run_every_steps=1,  # it stops right after the evaluation, not one interval later
     )
@@ -41,8 +41,8 @@ class StopBeforeFirstStep(tf.compat.v1.train.SessionRunHook):
             coord.request_stop()
 
 
-def has_stopped_early(training, part, step):
-    """Returns whether evaluations, and not a callback, have ended a part of a training at a step."""
-    if not (training.early_stopping and part.last_step and step < part.last_step):
+def has_stopped_early(training, stage, step):
+    """Returns whether evaluations, and not a callback, have ended a stage of a training at a step."""
+    if not (training.early_stopping and stage.last_step and step < stage.last_step):
         return False
-    return early_stopping(training, part).has_stopped(step)
+    return early_stopping(training, stage).has_stopped(step)

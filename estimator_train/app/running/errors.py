@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from estimator_train._engine.remedies import InterruptedRunError, UserError
-from estimator_train.app.errors import SettingError, as_flag
+from estimator_train.app.errors import SettingError
+from estimator_train.app.runs.advice import SAVING_MEMORY
 
-_SAVING_MEMORY = tuple(map(as_flag, ("batch_size", "mixed_precision", "recompute", "accumulate_steps")))
 _PACKAGE = str(Path(__file__).parents[2])
 _NAN_LOSS = (
     "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for "
@@ -37,10 +37,10 @@ _RAISED_BY_GENERATOR = re.compile(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\
 
 
 @contextlib.contextmanager
-def run_errors(not_to_try: Collection[str] = _SAVING_MEMORY) -> Iterator[None]:
+def run_errors(not_to_try: Collection[str] = SAVING_MEMORY) -> Iterator[None]:
     """Turns expected errors of a run into a `SettingError` with one line.
 
-    `not_to_try` are the flags that the run cannot have; by default, those of one that does not train.
+    `not_to_try` are the settings that the run cannot have; by default, those of one that does not train.
     """
     try:
         yield

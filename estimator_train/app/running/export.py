@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.application import inputs_of, keras_of, restore
 from estimator_train._engine.host import files, leftovers
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.logs import logging_only
-from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
-from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.metrics import tasks
 from estimator_train.app.models import Optimization
 from estimator_train.app.models.compilation import recompile
 from estimator_train.app.running.build import build_estimator, build_eval_input_fn, build_model, build_train_input_fn
 from estimator_train.app.running.errors import run_errors
-from estimator_train.app.running.exporting import CONVERTED, Exported
+from estimator_train.app.running.exporting import CONVERTED, WEIGHTS_FILES, Exported
 from estimator_train.app.running.messages import warn
 from estimator_train.app.running.startup import without_notes
 from estimator_train.app.runs.spec import Training
@@ -260,13 +259,13 @@ def _by_input(features, names):
 
 
 def _warn(text):
-    warn(f"{text}; --format tflite predicts as the model does")
+    warn(spelled("{0}; {format=tflite} predicts as the model does", text))
 
 
 def _save_keras(folder, model, settings, file_format):
     name, save = "model.keras", model.save
     if file_format == "weights":
-        name, save = adapter_of(model).weights_file, model.save_weights
+        name, save = WEIGHTS_FILES[keras_of(model).__name__], model.save_weights
     path = os.path.join(folder, name)
     try:
         with one_line_errors():  # for example, Keras cannot save a model without variables
@@ -302,7 +301,7 @@ def _receiver_fn(settings, *, encoded=False):
 
 
 def _raw_receiver_fn(model):
-    inputs = adapter_of(model).inputs(model)
+    inputs = inputs_of(model)
     if not inputs:
         raise SettingError("the model {0} does not define its inputs; give it Input layers", model.name)
     return build_raw_serving_input_receiver_fn(inputs)
@@ -318,14 +317,6 @@ def trained_model(settings, checkpoint, optimization=_UNCHANGED):
             "{0}: its model has no variables until it is first called; call it there, or export saved_model",
             settings.model,
         )
-    adapter = adapter_of(model)
-    if hasattr(model.optimizer, "build"):
-        model.optimizer.build(model.trainable_variables)
-    parts = adapter.saved_parts(model)
-    attached = {"estimator_global_step": tf.Variable(0, dtype=tf.int64)}
     with run_errors():
-        object_based.restore(parts, attached, checkpoint, trains=True)
-        if object_based.keeps_averages(model.optimizer):
-            object_based.take_averages(parts, checkpoint)  # as in evaluation
-    adapter.finalize_state(model)
+        restore(model, checkpoint)
     return model

@@ -14,10 +14,11 @@ def _of_tflite(stem):
     return [f"{stem}.tflite", f"{stem}.labels.txt", f"{stem}.metadata.json"]
 
 
-# Names in the directory. Keras 3 accepts weights only as .weights.h5.
+WEIGHTS_FILES = {"tf_keras": "weights.h5", "keras": "model.weights.h5"}  # Keras 3 takes no other ending
+# Names in the directory.
 _FILES = {
     "keras": ["model.keras"],
-    "weights": ["weights.h5", "model.weights.h5"],
+    "weights": [*WEIGHTS_FILES.values()],
     "tflite": _of_tflite("model"),
     "tflite_float16": _of_tflite("model_float16"),
     "tflite_dynamic_range": _of_tflite("model_dynamic_range"),

@@ -5,7 +5,7 @@ import os
 import click
 
 from estimator_train._engine.host.files import quoted
-from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.running import evaluation
 from estimator_train.app.running.messages import listed
 from estimator_train.app.runs import checkpoints, thresholds
@@ -48,8 +48,8 @@ def kept(settings, model_dir, checkpoint):
         theirs = f"another {name}, of before the run was trained again from an earlier one"
     if theirs != name:
         click.echo(
-            f"{file} is for {theirs}, so {name} predicts labels from 0.5 on; evaluate --choose-thresholds chooses "
-            "thresholds for it",
+            f"{file} is for {theirs}, so {name} predicts labels from 0.5 on; evaluate "
+            f"{spelled('{choose_thresholds}')} chooses thresholds for it",
             err=True,
         )
         return None

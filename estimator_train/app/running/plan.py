@@ -13,7 +13,7 @@ from estimator_train.app import datasets
 from estimator_train.app.datasets.bit_depth import brightest_if_dark
 from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.images import counted_endings
-from estimator_train.app.errors import SettingError, as_flag
+from estimator_train.app.errors import SpelledError, spelled
 from estimator_train.app.models.defaults import with_defaults
 from estimator_train.app.models.optimization import TESTED_RATES, Optimization
 from estimator_train.app.running.image_cache import most_bytes
@@ -76,11 +76,9 @@ def _together(run: PlannedRun, resumes: bool) -> dict[str, str | None]:
     return together
 
 
-def _data(settings: Settings, data: Dataset | None, missing: str | SettingError | None) -> str:
+def _data(settings: Settings, data: Dataset | None, missing: str | SpelledError | None) -> str:
     if missing:
-        if isinstance(missing, SettingError):
-            missing = missing.spelled(as_flag)
-        return f"{settings.dataset}: {missing}"
+        return spelled("{0}: {1}", settings.dataset, missing)
     if data is None:
         return f"{settings.input_fn}, and {settings.eval_input_fn} to evaluate on"
     return (
@@ -141,7 +139,7 @@ def _validation(settings: Settings, training: Training, data: Dataset | None) ->
         source = f"a share of {settings.validation:g} of the training images"
         if settings.split:
             source += ", by patient"
-    use = "not used without --evaluate-every"
+    use = spelled("not used without {evaluate_every}")
     if training.evaluate_every:
         use = "for the evaluations during training"
     return f"{_counted(data.validation_examples, 'image')}, {source}, {use}"
@@ -330,7 +328,7 @@ def _imbalance(data: Dataset | None) -> str | None:
     if most < _UNEVEN * fewest:
         return None
     times = f"{commonest} has {most / fewest:.1f} times the training images of {rarest}"
-    return f"none, though {times}; --class-weights balanced evens them out"
+    return spelled("none, though {0}; {class_weights=balanced} evens them out", times)
 
 
 def _cache(run: PlannedRun) -> str | None:
@@ -344,7 +342,7 @@ def _cache(run: PlannedRun) -> str | None:
     if size := most_bytes(run.settings, run.training, run.data):
         text += f", at most {size / 1e6:.1f} MB"
     if run.chooses_cache:
-        text += "; --cache none keeps none"
+        text += spelled("; {cache=none} keeps none")
     return text
 
 

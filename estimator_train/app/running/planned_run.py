@@ -63,12 +63,12 @@ class PlannedRun:
         if self.training.max_steps or not self.data:
             return self.training.max_steps
         if self.settings.phases:
-            return self.steps_of_parts[-1][-1]
+            return self.steps_of_stages[-1][-1]
         assert self.training.epochs is not None  # a dataset has a default
         return self._end_of_epochs(self.training.epochs)
 
     @functools.cached_property
-    def steps_of_parts(self) -> list[tuple[int, int | None]]:
+    def steps_of_stages(self) -> list[tuple[int, int | None]]:
         """First and last global step of each of the --phases, or of the whole training."""
         phases = self.settings.in_phases()
         if not phases:

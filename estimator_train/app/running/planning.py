@@ -18,7 +18,7 @@ from estimator_train.app import datasets, models
 from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.datasets.held_out import BY_NAME, BY_RANK
 from estimator_train.app.datasets.images import ImageFiles
-from estimator_train.app.errors import SettingError, one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.running import changed_images, directories
 from estimator_train.app.running.image_cache import with_default_cache
 from estimator_train.app.running.messages import on_terminal
@@ -96,7 +96,7 @@ def _with_data_named(request: Request) -> tuple[Request, dict[str, str]]:
             request = dataclasses.replace(request, given={*request.given, "data_dir"})
     if not request.get("input_fn") and not request.get("dataset"):
         if request.get("data_dir"):
-            sources["data"] = "--data-dir"
+            sources["data"] = spelled("{data_dir}")
         settings["dataset"] = directories.dataset_of(None, request.get("data_dir"))
     return dataclasses.replace(request, settings=settings), sources
 
@@ -205,7 +205,7 @@ def check(run: PlannedRun) -> None:
                 models.check_options(each.model, image_size=each.image_size, weights=each.weights, freeze=each.freeze)
         if run.missing:  # the other checks need the data
             return
-        for first_step, last_step in run.steps_of_parts[len(run.progress.ended_phases) :]:
+        for first_step, last_step in run.steps_of_stages[len(run.progress.ended_phases) :]:
             optimization_of(settings, training).check_steps(last_step and last_step - first_step)
         if training.class_weights and run.data:
             datasets.class_weights(run.data, training.class_weights)
@@ -231,9 +231,9 @@ def _say_what_images_are(run: PlannedRun, earlier: Settings | None) -> None:
 def _check_kept(best: str | None) -> None:
     """Rejects a damaged best checkpoint of earlier, which may be the result of the training."""
     if best and (damage := damage_of_files(best)):
-        raise ValueError(
-            f"{best}, kept by --keep-best, is damaged: {damage}; move {os.path.dirname(best)} elsewhere, and training "
-            "keeps another"
+        raise SettingError(
+            "{0}, kept by {keep_best}, is damaged: {1}; move {2} elsewhere, and training keeps another",
+            *(best, damage, os.path.dirname(best)),
         )
 
 

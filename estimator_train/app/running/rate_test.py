@@ -3,7 +3,7 @@
 import click
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.errors import one_line_errors
+from estimator_train.app.errors import one_line_errors, spelled
 from estimator_train.app.report import learning_rates
 from estimator_train.app.running.build import build_model, build_train_input_fn, local_strategy, set_verbosity
 from estimator_train.app.running.errors import run_errors
@@ -33,7 +33,9 @@ def find_learning_rate(run):
     if not run.is_quiet:
         click.echo(f"the plot is {path}")
     click.secho(
-        f"--learning-rate {test.suggestion:.1e} is suggested, a tenth of the rate at which the loss was lowest",
+        spelled(
+            f"{{learning_rate={test.suggestion:.1e}}} is suggested, a tenth of the rate at which the loss was lowest"
+        ),
         bold=True,
     )
     return 0

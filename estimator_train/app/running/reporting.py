@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from estimator_train._engine.application import eager_mode
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.model_dirs import absolute
-from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.metrics import tasks
 from estimator_train.app.report import plots
 from estimator_train.app.report.grad_cam import grad_cam

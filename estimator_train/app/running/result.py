@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from estimator_train.app.datasets.dataset import DEFAULT_STEPS
+from estimator_train.app.errors import spelled
 from estimator_train.app.metrics.class_metrics import digits
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
-from estimator_train.app.running.advice import not_for, visible_gpus
+from estimator_train.app.running.devices import visible_gpus
 from estimator_train.app.running.messages import as_typed, metrics_line, on_terminal, timing_lines
-from estimator_train.app.runs import checkpoints
+from estimator_train.app.runs import advice, checkpoints
 from estimator_train.app.runs.monitor import METRICS, Monitor
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
@@ -56,7 +57,7 @@ def _kept_line(run, checkpoint, metric):
         value += f" on the {run.validation_examples} validation images"
     return (
         f"the best checkpoint is kept as {checkpoint}, with the {metric} {value}; evaluate, predict and export use it, "
-        "or the last one with --checkpoint latest"
+        f"or the last one with {spelled('{checkpoint=latest}')}"
     )
 
 
@@ -75,8 +76,9 @@ def _too_short(run, result):
     if result.last_step < run.last_step:  # more epochs would be stopped, too
         return said
     if run.settings.phases:
-        return f"{said}; give the --phases more epochs, some {DEFAULT_STEPS} steps in all"
-    return f"{said}; give --epochs {math.ceil(DEFAULT_STEPS / run.steps_per_epoch)}, some {DEFAULT_STEPS} steps"
+        return spelled(f"{{0}}; give the {{phases}} more epochs, some {DEFAULT_STEPS} steps in all", said)
+    epochs = math.ceil(DEFAULT_STEPS / run.steps_per_epoch)
+    return spelled(f"{{0}}; give {{epochs={epochs}}}, some {DEFAULT_STEPS} steps", said)
 
 
 def unmonitored(run):
@@ -90,7 +92,8 @@ def diagnosis(timing, settings, training, data, input_fn):
     ceiling = None
     if training.cache != "features":
         ceiling = input_ceiling(input_fn)
-    turned = not_for(settings, training, data)
-    if not visible_gpus(training):
-        turned.add("--batch-size")  # a CPU is busy with a small batch, and fewer steps would learn less
+    gpus = visible_gpus(training)
+    turned = advice.unfit_for(settings, training, data, gpus)
+    if not gpus:
+        turned.add("batch_size")  # a CPU is busy with a small batch, and fewer steps would learn less
     return diagnose(timing, ceiling, turned=turned)

@@ -7,7 +7,7 @@ import click
 from estimator_train._engine.host.checkpoint_files import damage_of_files
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.errors import SettingError
+from estimator_train.app.errors import SettingError, spelled
 from estimator_train.app.runs import checkpoints
 from estimator_train.app.runs.stored_run import StoredRun
 
@@ -18,7 +18,8 @@ def checkpoint_prefix(run: StoredRun, checkpoint: str | int | None) -> str | Non
         checkpoint = str(checkpoint)  # a step
     if checkpoint is None and run.keeps_best and run.best:
         check_damage(run, run.best, damage_of_files(run.best))
-        click.echo(f"using {printable(run.best)}, kept by --keep-best; --checkpoint latest uses the last one", err=True)
+        text = "using {0}, kept by {keep_best}; {checkpoint=latest} uses the last one"
+        click.echo(spelled(text, printable(run.best)), err=True)
         return run.best
     if checkpoint in (None, "latest"):
         return None

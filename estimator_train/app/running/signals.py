@@ -13,9 +13,7 @@ from typing import TypeAlias
 import tensorflow as tf
 import tqdm
 
-from estimator_train._engine.checkpoints.saver_hook import SavingHook
-from estimator_train._engine.cluster import synchronous
-from estimator_train._engine.session.function_session import FunctionSession
+from estimator_train._engine.application import FunctionSession, SavingHook, sums_of_workers
 from estimator_train.app.running.messages import warn
 from estimator_train.app.running.termination import leave_lost_terminal
 
@@ -55,7 +53,7 @@ class StopOnSignal(SavingHook):
         self._waiting = None  # for which batch of which session, since when
         self.received = None  # the first signal received, by this process or another
         self._said_at = None
-        self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
+        self._sums = sums_of_workers(strategy)
         self._waits_for_step = self._sums is not None  # leaving earlier would make the other workers wait
 
     def __enter__(self):
@@ -86,7 +84,7 @@ class StopOnSignal(SavingHook):
             yield
         finally:
             if self._sums is not None:
-                synchronous.last_sums(self._sums, 0)
+                self._sums(0)
 
     def check(self):
         """Raises `Stopped` if a signal was received."""
@@ -115,7 +113,7 @@ class StopOnSignal(SavingHook):
     def end(self, session):
         if self._sums is None:
             return
-        counts = synchronous.last_sums(self._sums, *(self.received == number for number in _NUMBERS))
+        counts = self._sums(*(self.received == number for number in _NUMBERS))
         came = [number for number, count in zip(_NUMBERS, counts, strict=True) if count]
         if came:
             self.received = came[-1]

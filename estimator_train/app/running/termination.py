@@ -8,7 +8,7 @@ import stat
 _NUMBERS = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Terminated(BaseException):
+class SignalReceived(BaseException):
     """Raised in the main thread by the signal `number`; a BaseException, so that `except Exception` lets it pass."""
 
     def __init__(self, number):
@@ -17,8 +17,8 @@ class Terminated(BaseException):
 
 
 @contextlib.contextmanager
-def raising_terminated():
-    """Makes these signals raise `Terminated` in the block, unless they were ignored from the start, as under nohup."""
+def raising_signals():
+    """Makes these signals raise `SignalReceived` in the block, unless they were ignored before, as under nohup."""
     handlers = {number: signal.getsignal(number) for number in _NUMBERS}
     for number, handler in handlers.items():
         if handler is not signal.SIG_IGN:
@@ -35,7 +35,7 @@ def _raise(number, frame):
     for each in _NUMBERS:
         signal.signal(each, signal.SIG_IGN)
     leave_lost_terminal()
-    raise Terminated(number)
+    raise SignalReceived(number)
 
 
 def leave_lost_terminal():

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 
 from estimator_train import loggers
-from estimator_train.app.errors import one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors
 from estimator_train.app.running.build import load_function
 from estimator_train.hooks import CallbacksHook, LoggerHook
 
@@ -53,4 +53,4 @@ def callback_hooks(run):
         try:
             return [CallbacksHook(callbacks, run.steps_per_epoch, first_step=run.first_step)]
         except TypeError as error:
-            raise ValueError(f"--callbacks {function}: {error}") from error
+            raise SettingError("{callbacks} {0}: {1}", function, error) from error

@@ -16,12 +16,11 @@ from estimator_train import distribution
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.logs import logging_only
 from estimator_train._engine.host.training_lock import training_lock
-from estimator_train._engine.remedies import InterruptedRunError
-from estimator_train.app.errors import one_line_errors
+from estimator_train.app.errors import SettingError, one_line_errors, spelled
 from estimator_train.app.running import build
-from estimator_train.app.running.advice import not_for
 from estimator_train.app.running.changed_images import keep_sides
 from estimator_train.app.running.damaged_images import naming_all_damaged_images
+from estimator_train.app.running.devices import visible_gpus
 from estimator_train.app.running.early_stopping import StopBeforeFirstStep, early_stopping, has_stopped_early
 from estimator_train.app.running.errors import run_errors
 from estimator_train.app.running.evaluation import CollectPredictions
@@ -32,6 +31,7 @@ from estimator_train.app.running.result import Result, say_result, unmonitored
 from estimator_train.app.running.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.running.tracking import callback_hooks, logger_hooks, opened_loggers
 from estimator_train.app.runs import checkpoints, run_file
+from estimator_train.app.runs.advice import unfit_for
 from estimator_train.app.runs.monitor import Monitor
 from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
@@ -78,7 +78,7 @@ class _Recorder(EvaluationListener):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Part:
+class _Stage:
     """The whole training, or one of its phases, from `first_step` to `last_step`."""
 
     settings: Settings
@@ -91,14 +91,14 @@ class _Part:
 @dataclasses.dataclass(frozen=True)
 class _Job:
     run: PlannedRun
-    parts: list[_Part]  # those that are not finished, or the last one
+    stages: list[_Stage]  # those that are not finished, or the last one
     config: RunConfig  # of the Estimators
     input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
 
     @property
     def estimator(self) -> Estimator:
-        return self.parts[-1].estimator
+        return self.stages[-1].estimator
 
     def say(self, line: str) -> None:
         """Prints a line on the chief, unless --quiet hides all but the result."""
@@ -112,16 +112,16 @@ def run_training(run: PlannedRun) -> int:
     run = job.run
     if run.task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(job, job.parts[0], eval_hooks=[job.recorder.examples])
+            _train_and_evaluate(job, job.stages[0], eval_hooks=[job.recorder.examples])
         return 0
-    # To callbacks, each part is a separate training.
-    callbacks = [callback_hooks(run) for _ in job.parts]
+    # To callbacks, each stage is a separate training.
+    callbacks = [callback_hooks(run) for _ in job.stages]
     stop = StopOnSignal(job.config.train_distribute, functools.partial(_say_stopped, job))
     timing = TimingHook(run.model_dir, every_n_steps=job.config.save_summary_steps)
     result = report = None
     with (
         logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
-        run_errors(not_for(run.settings, run.training, run.data)),
+        run_errors(unfit_for(run.settings, run.training, run.data, visible_gpus(run.training))),
         naming_all_damaged_images(run.settings, run.data),
         contextlib.suppress(Stopped),
         stop,
@@ -157,7 +157,7 @@ def _prepare(run):
             **run.training.config_arguments,
         )
     recorder = _Recorder(run)
-    return _Job(run, _parts(run, config, recorder), config, _input_fns(run), recorder)
+    return _Job(run, _stages(run, config, recorder), config, _input_fns(run), recorder)
 
 
 def _verified(run):
@@ -189,33 +189,33 @@ def _strategy(run):
         return None
     seen, is_chosen = tf.config.get_visible_devices("GPU"), run.training.gpus or run.training.replicas
     if len(seen) > 1 and not (is_chosen or run.training.jit_compile or run.is_quiet):
-        warn(f"training uses 1 of {len(seen)} GPUs; --gpus {len(seen)} uses all")
+        warn(spelled(f"training uses 1 of {len(seen)} GPUs; {{gpus={len(seen)}}} uses all"))
     if run.task.is_alone:
         return build.local_strategy(run.training)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
     return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
 
 
-def _parts(run, config, recorder):
-    """Builds all parts before training, so that layers that cannot be frozen are found now, not after hours."""
-    parts, resumes = [], run.progress.checkpoint is not None
-    for settings, training, first_step, last_step in _unfinished_parts(run):
+def _stages(run, config, recorder):
+    """Builds all stages before training, so that layers that cannot be frozen are found now, not after hours."""
+    stages, resumes = [], run.progress.checkpoint is not None
+    for settings, training, first_step, last_step in _unfinished_stages(run):
         model = build.build_model(settings, training, last_step, first_step=first_step, resumes=resumes)
         estimator = recorder.examples.attach(build.estimator_of(model, config))
-        parts.append(_Part(settings, estimator, first_step, last_step, build.trained_weights(model)))
-    return parts
+        stages.append(_Stage(settings, estimator, first_step, last_step, build.trained_weights(model)))
+    return stages
 
 
-def _unfinished_parts(run):
-    """Returns (settings, training, first step, last step) of each part that is not finished yet, or of the last."""
+def _unfinished_stages(run):
+    """Returns (settings, training, first step, last step) of each stage that is not finished yet, or of the last."""
     phases = run.settings.in_phases()
     if not phases:
-        return [(run.settings, run.training, *steps) for steps in run.steps_of_parts]
-    parts = [
+        return [(run.settings, run.training, *steps) for steps in run.steps_of_stages]
+    stages = [
         (settings, dataclasses.replace(run.training, learning_rate=phase.learning_rate), *steps)
-        for (settings, phase), steps in zip(phases, run.steps_of_parts, strict=True)
+        for (settings, phase), steps in zip(phases, run.steps_of_stages, strict=True)
     ]
-    return [part for part in parts if part[-1] > run.progress.step] or parts[-1:]
+    return [stage for stage in stages if stage[-1] > run.progress.step] or stages[-1:]
 
 
 @contextlib.contextmanager
@@ -225,9 +225,11 @@ def _claimed(run):
         yield
         return
     path = run_file.path_in(run.model_dir)
-    deleted = InterruptedRunError(
-        f"{run.model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
-        "with another --model-dir"
+    deleted = SettingError(
+        "{0} was deleted during training: it has only checkpoints saved since then, if any; start again with another "
+        "{model_dir}",
+        run.model_dir,
+        exit_code=1,
     )
     with explaining_full_disk(run.model_dir), training_lock(run.model_dir):
         try:
@@ -255,7 +257,7 @@ def _save_run_file(job):
             training=dataclasses.asdict(run.training),
             data=counts,
             chooses_cache=run.chooses_cache,
-            trained_weights=job.parts[-1].trained_weights,
+            trained_weights=job.stages[-1].trained_weights,
             **_ends(run),
             **provenance(job.config.train_distribute),
         )
@@ -271,42 +273,42 @@ def _hooks_of(job, timing, loggers):
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the job at its last one, and the last checkpoint's metrics if it has evaluated it."""
+    """Trains all stages; returns the job at its last one, and the last checkpoint's metrics if it has evaluated it."""
     run, metrics = job.run, None
     for index, own_hooks in enumerate(callbacks):
         stop.check()
         if index:
             job = _at_next_phase(job)
-        part = job.parts[0]
+        stage = job.stages[0]
         if run.settings.phases:
-            job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
-        if part.trained_weights:
-            job.say(f"training {part.trained_weights:,} weights")
-        part_hooks = [*hooks, *own_hooks, stop]
+            job.say(f"phase freeze={stage.settings.freeze}, to step {stage.last_step}")
+        if stage.trained_weights:
+            job.say(f"training {stage.trained_weights:,} weights")
+        stage_hooks = [*hooks, *own_hooks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
-            metrics = _train_and_evaluate(job, part, part_hooks, eval_hooks, loggers)
+            metrics = _train_and_evaluate(job, stage, stage_hooks, eval_hooks, loggers)
         else:
-            part.estimator.train(job.input_fns[0], hooks=part_hooks, max_steps=part.last_step)
+            stage.estimator.train(job.input_fns[0], hooks=stage_hooks, max_steps=stage.last_step)
     return job, metrics
 
 
 def _at_next_phase(job):
-    """Returns the job without its first part. If that has stopped early, the others begin and end earlier, too."""
-    part, *others = job.parts
+    """Returns the job without its first stage. If that has stopped early, the others begin and end earlier, too."""
+    stage, *others = job.stages
     checkpoint = checkpoints.newest(job.run.model_dir)
     step = checkpoints.step_of(checkpoint)
-    if step == part.last_step:
-        return dataclasses.replace(job, parts=others)
-    job.say(f"phase freeze={part.settings.freeze} stopped at step {step}")
-    before = [last_step for _, last_step in job.run.steps_of_parts if last_step <= part.first_step]
+    if step == stage.last_step:
+        return dataclasses.replace(job, stages=others)
+    job.say(f"phase freeze={stage.settings.freeze} stopped at step {step}")
+    before = [last_step for _, last_step in job.run.steps_of_stages if last_step <= stage.first_step]
     progress = job.run.progress.going_on(job.run.steps_per_epoch)
     progress = dataclasses.replace(progress, checkpoint=checkpoint, ended_phases=(*before, step))
     run = dataclasses.replace(job.run, progress=progress)
     # A run that is killed from now on is resumed in the next phase, with other values of --early-stopping, too.
     about = run_file.read(run_file.path_in(run.model_dir)) | _ends(run)
     run_file.save(run.model_dir, about.pop("settings"), **about)
-    return dataclasses.replace(job, run=run, parts=_parts(run, job.config, job.recorder))
+    return dataclasses.replace(job, run=run, stages=_stages(run, job.config, job.recorder))
 
 
 def _ends(run):
@@ -315,18 +317,18 @@ def _ends(run):
     if run.data:
         ends["steps_per_epoch"] = run.progress.going_on(run.steps_per_epoch).steps_per_epoch
     if run.settings.phases:
-        ends["phase_ends"] = [last_step for _, last_step in run.steps_of_parts[:-1]]
+        ends["phase_ends"] = [last_step for _, last_step in run.steps_of_stages[:-1]]
     return ends
 
 
-def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
+def _train_and_evaluate(job, stage, hooks=(), eval_hooks=(), loggers=()):
     """Trains and evaluates; returns the last checkpoint's metrics, None in a cluster or after an early stop."""
     training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     exporters = []
     if training.early_stopping or training.keep_best:
-        stop = early_stopping(training, part)
+        stop = early_stopping(training, stage)
         if job.run.task.is_alone:  # workers must agree
-            newest = part.estimator.latest_checkpoint()
+            newest = stage.estimator.latest_checkpoint()
             if newest and stop.has_stopped(checkpoints.step_of(newest)):
                 return None
             hooks = [*hooks, StopBeforeFirstStep(stop)]
@@ -343,7 +345,7 @@ def _train_and_evaluate(job, part, hooks=(), eval_hooks=(), loggers=()):
         every_steps=training.evaluate_every,
         listeners=[job.recorder, LoggerListener(*loggers)],
     )
-    metrics = train_and_evaluate(part.estimator, TrainSpec(train_input_fn, part.last_step, hooks), eval_spec)
+    metrics = train_and_evaluate(stage.estimator, TrainSpec(train_input_fn, stage.last_step, hooks), eval_spec)
     return metrics and metrics[0]
 
 
@@ -355,7 +357,7 @@ def _evaluate(job, metrics, stop, loggers):
         # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
         best = checkpoints.best(run.model_dir)
     step = checkpoints.step_of(last)
-    about = {"last_step": step, "kept": best, "stopped_early": has_stopped_early(run.training, job.parts[0], step)}
+    about = {"last_step": step, "kept": best, "stopped_early": has_stopped_early(run.training, job.stages[0], step)}
     checkpoint = best or last
     is_final = metrics is not None and not run.validation_examples
     if is_final and metrics["global_step"] == checkpoints.step_of(checkpoint):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.application import read_eval_metrics
 from estimator_train._engine.host.files import no_link, write_whole
 from estimator_train._engine.host.paths import RemotePath, StrPath, as_path
 from estimator_train.app.metrics import tasks

@@ -19,7 +19,7 @@ from estimator_train.app.runs.values import Kind
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Setting:
+class Declaration:
     """The facts that a field states about its setting."""
 
     group: str  # heading in the help of the command
@@ -35,17 +35,17 @@ class Setting:
 
 
 def setting(group: str, kind: Kind | None = None, *rules: Rule, default: Any = None, **about: Any) -> Any:
-    """Returns a dataclass field that is a setting; see `Setting` for the arguments.
+    """Returns a dataclass field that is a setting; see `Declaration` for the arguments.
 
     `default` is the value of the field if none is given; what is on or off is then off.
     """
     default = False if kind is None else default
-    about = {"setting": Setting(group=group, kind=kind, rules=rules, **about)}
+    about = {"setting": Declaration(group=group, kind=kind, rules=rules, **about)}
     return dataclasses.field(default=default, metadata=about)
 
 
 @functools.cache
-def settings_in(*tables: type) -> dict[str, Setting]:
+def settings_in(*tables: type) -> dict[str, Declaration]:
     """Returns the settings of dataclasses by the names of their fields."""
     fields = (field for table in tables for field in dataclasses.fields(table))
     return {field.name: field.metadata["setting"] for field in fields if "setting" in field.metadata}

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from estimator_train._engine.host.files import quoted
+from estimator_train.app.errors import SettingError
 from estimator_train.app.runs.checkpoints import metrics_of_best
 
 # Fields of the result of each task, see `metrics.tasks`, that evaluations add to the model's own metrics.
@@ -42,7 +43,7 @@ class Monitor(NamedTuple):
 
     @classmethod
     def of(cls, text: str | None) -> Monitor:
-        """Parses a checked value of --monitor; None means the loss.
+        """Parses a checked value of the setting monitor; None means the loss.
 
         >>> Monitor.of("macro_f1:max").better
         'higher'
@@ -77,18 +78,20 @@ class Monitor(NamedTuple):
         >>> Monitor.of("macro_f1:max").check_name("classification")
         """
         if self.metric not in (names := metrics_of(task)):
-            raise ValueError(f"--monitor {self.metric}: there is no such metric; give one of {', '.join(names)}")
+            text = "{monitor} {0}: there is no such metric; give one of {1}"
+            raise SettingError(text, self.metric, ", ".join(names))
 
     def check(self, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
         """Raises ValueError if the metric needs classes and there are none, or the best checkpoint so far lacks it."""
         if self.metric in _OF_CLASSES and not class_names:
-            raise ValueError(f"--monitor {self.metric} is computed from classes, and this run has none")
+            raise SettingError("{monitor} {0} is computed from classes, and this run has none", self.metric)
         if best_checkpoint is None:
             return
         values = metrics_of_best(best_checkpoint)
         if values and self.metric not in values:  # the exporter reports what is wrong with a damaged file
-            raise ValueError(
-                f"--monitor {self.metric}: {best_checkpoint}.eval_result.json does not have it for the best checkpoint "
-                f"so far; give one of {quoted(sorted(set(values) - {'global_step'}))}, or move "
-                f"{os.path.dirname(best_checkpoint)} elsewhere"
+            others, folder = sorted(set(values) - {"global_step"}), os.path.dirname(best_checkpoint)
+            raise SettingError(
+                "{monitor} {0}: {1}.eval_result.json does not have it for the best checkpoint so far; give one of {2}, "
+                "or move {3} elsewhere",
+                *(self.metric, best_checkpoint, quoted(others), folder),
             )

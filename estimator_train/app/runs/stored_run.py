@@ -103,18 +103,18 @@ class StoredRun:
     @functools.cached_property
     def damages(self) -> dict[str, str | None]:
         """Why a checkpoint cannot be used, None for an intact one, by the path prefixes of all, the oldest first."""
-        from estimator_train._engine import checkpoints
+        from estimator_train._engine.application import kept_in
 
-        paths = checkpoints.kept_in(self.model_dir)
+        paths = kept_in(self.model_dir)
         if self.best and os.path.basename(self.best) not in map(os.path.basename, paths):
             paths = [self.best, *paths]  # training keeps only a few others, which are newer
         return {path: self.damage_of(path) for path in paths}
 
     def damage_of(self, checkpoint: str) -> str | None:
         """Returns in one line why the checkpoint at a path prefix cannot be used, None for an intact one."""
-        from estimator_train._engine import checkpoints
+        from estimator_train._engine.application import damage_of
 
-        return checkpoints.damage_of(checkpoint)
+        return damage_of(checkpoint)
 
     @property
     def keeps_best(self) -> bool:
@@ -203,12 +203,12 @@ class StoredRun:
     @functools.cached_property
     def weights(self) -> int | None:
         """Number of weights in the newest checkpoint of a Keras model, or None."""
-        from estimator_train._engine import checkpoints
+        from estimator_train._engine.application import reader_of
 
         newest = self.newest
         if newest is None:
             return None
-        shapes = checkpoints.reader_of(newest).get_variable_to_shape_map()
+        shapes = reader_of(newest).get_variable_to_shape_map()
         names = [name for name in shapes if name.endswith(_VARIABLE) and _SLOT not in name]
         return sum(math.prod(shapes[name]) for name in names if not name.startswith(_BESIDE_MODEL)) or None
 
@@ -218,9 +218,9 @@ def newest_intact(model_dir: StrPath) -> str | None:
 
     Warns of damaged ones; raises ValueError if all are damaged. `checkpoints.newest` is the answer without TensorFlow.
     """
-    from estimator_train._engine import checkpoints
+    from estimator_train._engine.application import latest_intact
 
-    return checkpoints.latest_intact(model_dir)
+    return latest_intact(model_dir)
 
 
 def _about(model_dir):

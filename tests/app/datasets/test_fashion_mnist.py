@@ -80,5 +80,5 @@ def test_fashion_mnist_offline_is_one_line(monkeypatch):
     fashion_mnist._load.cache_clear()
     with pytest.raises(ConnectionError, match="^fashion_mnist could not be downloaded; connect once, or put .*$"):
         datasets.download("fashion_mnist")
-    with pytest.raises(ValueError, match="leave out --data-dir"):
+    with pytest.raises(ValueError, match="leave out data_dir"):
         datasets.open_dataset("fashion_mnist", "folder")

@@ -18,7 +18,7 @@ def test_without_the_package_the_hint_is_one_line(monkeypatch, tmp_path):
 
 
 def test_a_folder_must_be_there(tmp_path):
-    with pytest.raises(ValueError, match="hf needs --data-dir"):
+    with pytest.raises(ValueError, match="hf needs data_dir"):
         datasets.open_dataset("hf")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         datasets.open_dataset("hf", tmp_path / "nowhere")

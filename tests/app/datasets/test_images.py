@@ -220,7 +220,7 @@ def test_what_is_no_folder_is_refused(tmp_path):
         datasets.open_dataset("images", f"{file}s")
     with pytest.raises(NotADirectoryError, match=f"{file} is a file"):
         datasets.open_dataset("images", file)
-    with pytest.raises(ValueError, match="images needs --data-dir"):
+    with pytest.raises(ValueError, match="images needs data_dir"):
         datasets.open_dataset("images")
 
 

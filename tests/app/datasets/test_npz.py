@@ -97,7 +97,7 @@ def test_an_array_that_is_there_twice_is_refused(tmp_path):
 
 
 def test_what_is_no_npz_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="npz needs --data-dir"):
+    with pytest.raises(ValueError, match="npz needs data_dir"):
         datasets.open_dataset("npz")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         datasets.open_dataset("npz", tmp_path / "nowhere.npz")

@@ -93,7 +93,7 @@ def test_patients_on_both_sides_are_counted_across_the_classes(tmp_path, caplog)
     (tmp_path / "train" / "CNV" / "CNV.jpeg").touch()
     with caplog.at_level("WARNING"):
         datasets.open_dataset("oct2017", tmp_path)
-    assert caplog.messages[-1] == "oct2017: 2 patients have images in both train and test; --split patient has none"
+    assert caplog.messages[-1] == "oct2017: 2 patients have images in both train and test; split=patient has none"
 
 
 def test_a_split_by_patient_shares_none_and_leaves_the_test_images_out(tmp_path, caplog):

@@ -6,8 +6,8 @@ from PIL import Image
 
 from estimator_train.app.report.comparison import (
     Changes,
+    ComparedRun,
     Prediction,
-    Run,
     changes,
     class_numbers,
     differing_facts,
@@ -29,7 +29,7 @@ def run(name, accuracy, predicted, **facts):
         for index, (true, of) in enumerate(zip(["<A>", "<A>", "B", "B"], predicted, strict=True))
     }
     curves = {"loss": {3: 1.0, 9: 1 - accuracy}, "loss of training": {1: 2.0, 8: 0.5}}
-    return Run(name, {"model": "small_cnn", "image_size": [24, 32]} | facts, evaluation, curves, predictions)
+    return ComparedRun(name, {"model": "small_cnn", "image_size": [24, 32]} | facts, evaluation, curves, predictions)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_an_error_in_a_generator_names_its_file_and_line(command, tmp_path):
 
 OOM = "OOM when allocating tensor with shape[64,96] and type float on /job:localhost/device:GPU:0 by allocator"
 CPU = "the CPU instead (CUDA_VISIBLE_DEVICES=-1)"
-OTHERS = ["--mixed-precision", "--recompute", "--accumulate-steps"]
+OTHERS = ["mixed_precision", "recompute", "accumulate_steps"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ OTHERS = ["--mixed-precision", "--recompute", "--accumulate-steps"]
     [
         (run_errors(), f"{CPU}."),
         (run_errors(OTHERS), f"a smaller batch per replica (--batch-size); {CPU}."),
-        (run_errors(["--batch-size", *OTHERS[1:]]), f"mixed precision (--mixed-precision); {CPU}."),
+        (run_errors(["batch_size", *OTHERS[1:]]), f"mixed precision (--mixed-precision); {CPU}."),
     ],
 )
 def test_a_full_memory_names_only_flags_that_the_command_takes(run, advice):

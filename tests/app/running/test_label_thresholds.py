@@ -58,7 +58,7 @@ def test_those_of_another_checkpoint_are_not_used(findings, evaluated, tmp_path,
     assert label_thresholds.kept(findings, str(tmp_path), "model.ckpt-8") is None
     assert capsys.readouterr().err == (
         f"{tmp_path}/thresholds.json is for model.ckpt-6, so model.ckpt-8 predicts labels from 0.5 on; evaluate "
-        "--choose-thresholds chooses thresholds for it\n"
+        "choose_thresholds chooses thresholds for it\n"
     )
 
 

@@ -180,7 +180,7 @@ def test_classes_that_differ_by_four_times_name_class_weights(times, planned, sc
     files = {"dark": dark[:1], "bright": [f"{path}.{copy}" for copy in "ab" for path in bright][:times]}
     data = dataclasses.replace(data, train=image_files(data.class_names, scans, files))
     uneven = (
-        f"none, though bright has {times}.0 times the training images of dark; --class-weights balanced evens them out"
+        f"none, though bright has {times}.0 times the training images of dark; class_weights=balanced evens them out"
     )
     assert planned(data=data).get("class weight") == (uneven if times >= 4 else None)
     assert "none" not in planned({"class_weights": "balanced"}, data=data)["class weight"]

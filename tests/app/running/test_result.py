@@ -23,7 +23,7 @@ def test_a_run_that_was_too_short_to_judge_says_so(run):
     short, learned = (Result("model.ckpt-2", {"accuracy": accuracy}, 2, None) for accuracy in (0.5, 0.8))
     assert _too_short(run, short) == (
         "step 2 is too early to judge this model: its accuracy of 0.5000 is nearer to the 0.5000 of always answering "
-        "one class than to 1; give --epochs 100, some 300 steps"
+        "one class than to 1; give epochs=100, some 300 steps"
     )
     assert _too_short(run, learned) is _too_short(run, dataclasses.replace(short, last_step=300)) is None
     assert _too_short(run, dataclasses.replace(short, metrics={"accuracy": 0.75})) is None  # nearer to neither
@@ -35,10 +35,10 @@ def test_a_short_run_with_phases_or_that_stopped_gets_no_advice_of_epochs(run):
     assert _too_short(longer, short).endswith("of always answering one class than to 1")
     phases = dataclasses.replace(run.settings, phases="freeze=all epochs=1")
     in_phases = dataclasses.replace(run, settings=phases, training=Training(), progress=Progress(ended_phases=(2,)))
-    assert _too_short(in_phases, short).endswith("to 1; give the --phases more epochs, some 300 steps in all")
+    assert _too_short(in_phases, short).endswith("to 1; give the phases more epochs, some 300 steps in all")
 
 
-@pytest.mark.parametrize(("gpus", "advice"), [(0, ""), (1, " a larger --batch-size, for as many steps.")])
+@pytest.mark.parametrize(("gpus", "advice"), [(0, ""), (1, " a larger batch_size, for as many steps.")])
 def test_the_diagnosis_suggests_only_what_helps_on_this_machine(run, monkeypatch, gpus, advice):
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [f"{kind}:{n}" for n in range(gpus)])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {})

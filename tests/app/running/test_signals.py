@@ -23,7 +23,7 @@ from estimator_train import loggers
 from estimator_train._engine.keras.model import KerasModel
 from estimator_train.app.running import prediction, reporting
 from estimator_train.app.running.signals import StopOnSignal, Stopped
-from estimator_train.app.running.termination import raising_terminated
+from estimator_train.app.running.termination import raising_signals
 from estimator_train.estimator import Estimator
 
 pytestmark = pytest.mark.slow
@@ -278,12 +278,12 @@ def test_sighup_remains_ignored_under_nohup():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_at_once_before_step_1_and_later_after_the_step(number):
-    with raising_terminated(), contextlib.suppress(Stopped), StopOnSignal() as stop:
+    with raising_signals(), contextlib.suppress(Stopped), StopOnSignal() as stop:
         os.kill(os.getpid(), number)
         time.sleep(60)
         pytest.fail("it was not stopped")
     assert stop.received == number
-    with raising_terminated(), StopOnSignal() as stop:
+    with raising_signals(), StopOnSignal() as stop:
         stop.begin()
         os.kill(os.getpid(), number)
         time.sleep(0.01)
@@ -303,7 +303,7 @@ def test_a_signal_that_the_program_handles_itself_stops_no_training(monkeypatch)
 
 
 def test_a_second_sigterm_after_training_does_not_hide_how_to_resume():
-    with raising_terminated():
+    with raising_signals():
         with contextlib.suppress(Stopped), StopOnSignal() as stop:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(60)

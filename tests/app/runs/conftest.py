@@ -1,5 +1,5 @@
-"""Images for a run, of `command_fixtures`."""
+"""Images and settings for a run, of `command_fixtures`."""
 
-from command_fixtures import scans
+from command_fixtures import scans, settings
 
-__all__ = ["scans"]
+__all__ = ["scans", "settings"]

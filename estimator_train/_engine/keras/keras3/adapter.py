@@ -39,7 +39,6 @@ class Keras3Adapter(Adapter):
         "The model is of Keras 3, but {} is of tf_keras; use the Keras 3 callback. If it derives from tf.keras' "
         "Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
     )
-    weights_file = "model.weights.h5"
     preprocessing = cloning.PREPROCESSING
     steps_read_metrics = False
 

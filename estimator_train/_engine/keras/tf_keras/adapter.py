@@ -24,7 +24,6 @@ class TfKerasAdapter(Adapter):
     other_name = "Keras 3"
     other_package = "keras"
     foreign_callback = "The model is of tf_keras, but {} is of Keras 3; use the tf_keras callback."
-    weights_file = "weights.h5"
     preprocessing = cloning.PREPROCESSING
     steps_read_metrics = True
 

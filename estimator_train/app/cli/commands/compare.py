@@ -20,7 +20,7 @@ from estimator_train.app.runs.spec import Settings
 from estimator_train.app.runs.values import Directory, OutputFile
 
 if TYPE_CHECKING:
-    from estimator_train.app.report.comparison import Run as ComparedRun
+    from estimator_train.app.report.comparison import ComparedRun
 
 _EXAMPLES = """\b
 Examples:
