@@ -256,6 +256,7 @@ def _save_run_file(job):
             data=counts,
             chooses_cache=run.chooses_cache,
             trained_weights=job.parts[-1].trained_weights,
+            command=run.command,
             **_ends(run),
             **provenance(job.config.train_distribute),
         )
