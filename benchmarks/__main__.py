@@ -2,8 +2,8 @@
 
 Peers run in virtual environments, which the first run creates in the platform's cache directory. Each ratio is their
 value over ours in one pair of consecutive runs, so above 1 is better for us. `python -m benchmarks docs` writes the
-table of docs/performance.md from benchmarks/results. `--checkout PATH` compares ours with another checkout of this
-repository, such as an earlier commit, and writes nothing.
+tables of docs/measured.md and docs/performance.md from benchmarks/results. `--checkout PATH` compares ours with another
+checkout of this repository, such as an earlier commit, and writes nothing.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from benchmarks.arguments import positive
 from benchmarks.works import WORKS, against_checkout
 
 RESULTS = runner.ROOT / "benchmarks" / "results"
-PAGE = runner.ROOT / "docs" / "performance.md"
+PAGES = {"summary": runner.ROOT / "docs" / "performance.md", "benchmarks": runner.ROOT / "docs" / "measured.md"}
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
     if options.name == "docs":
         order = [work.__name__ for work in WORKS]
         results = sorted(RESULTS.glob("*.json"), key=lambda path: (order.index(path.stem.split("-")[0]), path))
-        performance_page.write(PAGE, results)
+        performance_page.write(PAGES, results)
         return
     arguments = {name: getattr(options, name) for name in inspect.signature(options.work).parameters}
     benchmark = options.work(**arguments)
@@ -101,7 +101,7 @@ def _parser():
         of_work.add_argument("--checkout", type=_checkout, metavar="PATH", help="compare ours with that checkout's")
         for name, parameter in inspect.signature(work).parameters.items():
             of_work.add_argument(f"--{name}", type=positive, default=parameter.default, help=f"number of {name}")
-    names.add_parser("docs", help=f"write the table of {PAGE.relative_to(runner.ROOT)}")
+    names.add_parser("docs", help="write the tables of docs/measured.md and docs/performance.md")
     return parser
 
 

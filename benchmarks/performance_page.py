@@ -1,4 +1,4 @@
-"""Writes generated parts of pages, such as the summary and the table of benchmarks/results in docs/performance.md."""
+"""Writes generated parts of pages, such as the table of benchmarks/results in docs/measured.md."""
 
 import json
 
@@ -10,10 +10,11 @@ _SUMMARY_HEADERS = ["work", "compared with", "times ahead"]
 _HEADERS = ["work", "ours", "compared with", "times ahead", "lowest", "highest", "pairs"]
 
 
-def write(page, results):
-    """Writes the parts for the JSON files `results`, in order, into the file `page`; see `replace`."""
+def write(pages, results):
+    """Writes the parts for the JSON files `results`, in order, into the files `pages`, by part; see `replace`."""
     read = [json.loads(path.read_text()) for path in results]
-    replace(page, {part: make(read) for part, make in PARTS.items()})
+    for part, make in PARTS.items():
+        replace(pages[part], {part: make(read)})
 
 
 def replace(page, parts):

@@ -27,7 +27,7 @@ ROOT_PAGES = {
 }
 
 # Pages of facts, which come after the guides in the search.
-FACTS = ("clients.md", "compare_tf215.md", "compatibility.md", "performance.md", "reliability.md", "scaling.md")
+FACTS = ("clients.md", "compare_tf215.md", "compatibility.md", "measured.md", "reliability.md", "scaling.md")
 
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")

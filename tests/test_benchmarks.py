@@ -59,7 +59,9 @@ def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_its_prose(tmp_path
     marked = ["\n".join((begin, "old", end)) for begin, end in map(performance_page.markers, performance_page.PARTS)]
     page.write_text("\n".join(["before", *marked, "after\n"]))
     for _ in range(2):
-        performance_page.write(page, [tmp_path / "result.json", tmp_path / "of_ourselves.json"])
+        performance_page.write(
+            dict.fromkeys(performance_page.PARTS, page), [tmp_path / "result.json", tmp_path / "of_ourselves.json"]
+        )
     lines = page.read_text().splitlines()
     assert (lines[0], lines[-1]) == ("before", "after")
     assert "old" not in lines
@@ -79,7 +81,7 @@ def test_a_page_without_markers_is_refused(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("text")
     with pytest.raises(ValueError, match="must have the lines"):
-        performance_page.write(page, [])
+        performance_page.write(dict.fromkeys(performance_page.PARTS, page), [])
 
 
 @pytest.mark.parametrize("work", works.WORKS, ids=lambda work: work.__name__)

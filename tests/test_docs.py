@@ -271,7 +271,7 @@ def test_each_line_instead_of_an_argument_of_fit_is_run():
 
 
 def test_the_readme_counts_the_timings_against_fit_as_their_table_has_them():
-    table = (ROOT / "docs" / "performance.md").read_text().split("<!-- benchmarks: begin -->")[1]
+    table = (ROOT / "docs" / "measured.md").read_text().split("<!-- benchmarks: begin -->")[1]
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if re.search(r" fit\b", line)
     ]
@@ -281,7 +281,7 @@ def test_the_readme_counts_the_timings_against_fit_as_their_table_has_them():
     ahead, behind = ([each[0] for each in spreads if side(each)] for side in (lambda x: x[1] > 1, lambda x: x[2] < 1))
     others = len(spreads) - len(ahead) - len(behind)
     claim = (
-        f"Of {len(spreads)} [timings against Keras' `fit`](docs/performance.md#measured) doing the same work, "
+        f"Of {len(spreads)} [timings against Keras' `fit`](docs/measured.md) doing the same work, "
         f"{len(ahead)} are ahead, by {min(ahead)} to {max(ahead)} times, {len(behind)} are behind, at {min(behind)} "
         f"and {max(behind)}, and in {others} the spread includes 1. Where frozen layers run once instead of in every "
         f"epoch, VGG16 is {min(frozen)} to {max(frozen)} times as fast as `fit`"

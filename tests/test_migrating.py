@@ -1,4 +1,4 @@
-"""docs/migrating.md is true: its table is compared with the package, through the drop-in."""
+"""docs/old_names.md is true: its table is compared with the package, through the drop-in."""
 
 import functools
 import pkgutil
@@ -12,7 +12,7 @@ import estimator_train as et
 
 ROWS = re.findall(
     r"^\| `(tf\.[\w.]+)` \| `?([\w.]+)`? \|(.*)\|$",
-    (Path(__file__).parent.parent / "docs" / "migrating.md").read_text(),
+    (Path(__file__).parent.parent / "docs" / "old_names.md").read_text(),
     re.MULTILINE,
 )
 HERE = [(old, ours) for old, ours, _ in ROWS if ours != "absent"]

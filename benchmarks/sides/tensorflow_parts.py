@@ -107,7 +107,7 @@ def one_example():
 def epoch_of(batches, number):
     """Returns a function that reads all batches, of `number` images, once, after three epochs of warm-up.
 
-    The epoch ends with its last batch. Deleting an iterator may have to wait, see docs/performance.md, and is excluded
+    The epoch ends with its last batch. Deleting an iterator may have to wait, see docs/measured.md, and is excluded
     on all sides.
     """
 

@@ -60,7 +60,7 @@ def write_report(
     *,
     note: str | None = None,
     last: Mapping[str, Any] | None = None,
-    augmented: Sequence[Image.Image] = (),
+    batch: Sequence[tuple[Image.Image, str]] = (),
 ) -> ReportPath:
     """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
@@ -74,7 +74,7 @@ def write_report(
       numbers: the labels and predictions of a regression, each of shape (examples,), for a plot.
       note: a sentence about the mistakes.
       last: an entry of evaluations.jsonl to show instead of the training's result.
-      augmented: images as training changes them.
+      batch: (image, label) of some training examples, as the model sees them.
     """
     run = StoredRun(model_dir)
     last = last or run.result
@@ -94,7 +94,7 @@ def write_report(
         scaling=run.scaling,
         mistakes=mistakes,
         note=note,
-        augmented=augmented,
+        batch=batch,
     )
     directory = as_path(model_dir, "report")
     directory.mkdir(exist_ok=True)

@@ -128,6 +128,13 @@ def build_train_input_fn(settings, data, training):
     return train_input_fn
 
 
+def build_sample_input_fn(settings, data, number):
+    """Returns an input_fn of batches of a few training images of the dataset, in any order that costs nothing."""
+    options = _options(settings, cache=None) | {"batch_size": number, "num_epochs": 1, "seed": settings.seed or 0}
+    shuffle = data.train.labels is not None  # others would be read into a buffer first
+    return data.train.input_fn(options.pop("image_size"), shuffle=shuffle, **options)
+
+
 def build_eval_input_fn(settings, data, cache=None):
     if settings.input_fn:
         return load_function(settings.eval_input_fn)

@@ -29,6 +29,7 @@ class PlannedRun:
     sources: dict[str, str]  # what has set facts of the plan that no flag sets, such as a variable, by these facts
     missing: str | SettingError | None = None  # what a plan does without, of data that is not here
     progress: Progress = Progress()  # how far it has come until now
+    command: str | None = None  # the command line; None for a run in Python
     chooses_cache: bool = False  # whether the command has chosen its cache, not a flag or the run that is repeated
 
     @property

@@ -54,6 +54,7 @@ class Request:
     only_plans: bool = False  # whether nothing is drawn or downloaded for it
     verbosity: str = "normal"  # or "quiet" or "verbose"
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of facts that no setting sets
+    command: str | None = None  # the command line, if it is one
 
     def get(self, name: str) -> Any:
         """Returns the value of a setting, None if there is none."""
@@ -80,7 +81,7 @@ def resolve(request: Request) -> PlannedRun:
     settings, data, missing = _settings(request, model_dir, progress)
     training = _training(request, settings, data)
     how = request.verbosity, request.finds_rate
-    run = PlannedRun(settings, training, data, model_dir, task, *how, sources, missing, progress)
+    run = PlannedRun(settings, training, data, model_dir, task, *how, sources, missing, progress, request.command)
     if _leaves_cache_open(request, model_dir):
         return with_default_cache(run)
     return run

@@ -15,14 +15,13 @@ from estimator_train.app.metrics import tasks
 from estimator_train.app.report import plots
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.app.running import label_thresholds
+from estimator_train.app.running import label_thresholds, training_batch
 from estimator_train.app.running.build import build_eval_input_fn
 from estimator_train.app.running.errors import run_errors
 from estimator_train.app.running.evaluation import AFTERWARDS, evaluate, keep
 from estimator_train.app.running.example_images import image_at
 from estimator_train.app.running.export import trained_model
 from estimator_train.app.runs import StoredRun, predictions_file
-from estimator_train.input_fns.augmentation import augmented
 
 v1 = tf.compat.v1
 
@@ -61,20 +60,10 @@ class Reporter:
                 note = "Below each image, Grad-CAM shows what speaks for the predicted class in warm colors."
             except ValueError as error:
                 note = f"Grad-CAM is left out: {error}."
-        return write_report(
-            self._model_dir, mistakes, numbers, note=note, last=self._entry, augmented=self._augmented()
-        )
-
-    def _augmented(self):
-        names = StoredRun(self._model_dir).training.get("augment")
-        if not names or not self._samples:
-            return []
-        pixels = self._pixels(self._samples.values())
-        labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
+        augment = StoredRun(self._model_dir).training.get("augment")
         with eager_mode():  # as in _images
-            examples = tf.data.Dataset.from_tensors((pixels, labels))
-            images, _ = next(iterate(augmented(lambda: examples, names)()))
-            return [_image_of(each) for each in np.clip(images, 0, 1)]
+            batch = training_batch.sample(self._settings, self._data, augment, _SAMPLES)
+        return write_report(self._model_dir, mistakes, numbers, note=note, last=self._entry, batch=batch)
 
     def _pixels(self, images):
         """Returns PIL images as the model takes them: float32 of shape (images, height, width, 3)."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.html_table import html_table
+from estimator_train._engine.host.logs import logging_only
+from estimator_train._engine.host.notebook import is_kernel
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.errors import SettingError
 from estimator_train.app.running import exporting, planning
@@ -114,7 +117,7 @@ class Run(StoredRun):
     def resume(self, *, quiet: bool = False, **changes: Any) -> "Run":
         """Continues the run from its newest intact checkpoint, with settings changed as in epochs=10; returns the run.
 
-        Raises ValueError if a setting may not change; docs/command.md says which may.
+        Raises ValueError if a setting may not change; docs/flags.md says which may.
         """
         if run_file.path_in(self.model_dir).exists():
             self._new = None  # it has begun, even if it has failed since
@@ -138,7 +141,8 @@ class Run(StoredRun):
           data_dir: other images to evaluate on: a folder of class folders or a CSV file.
           choose_thresholds: chooses the probability from which each of several labels is predicted, and keeps it.
         """
-        (evaluated,) = self.evaluations_of([checkpoint], dataset, data_dir, choose_thresholds=choose_thresholds)
+        with _own_lines_alone():
+            (evaluated,) = self.evaluations_of([checkpoint], dataset, data_dir, choose_thresholds=choose_thresholds)
         return evaluated
 
     def evaluations_of(
@@ -209,7 +213,8 @@ class Run(StoredRun):
             from estimator_train.app.running import build, reporting
 
         (path,) = build.checkpoint_paths(self, prefix)
-        written = reporting.report(settings, self.model_dir, path, data)
+        with _own_lines_alone():
+            written = reporting.report(settings, self.model_dir, path, data)
         self._forget()
         return written
 
@@ -246,7 +251,7 @@ class Run(StoredRun):
             )
         run = planning.resolve(self._request(changes, verbosity="quiet" if quiet else "normal"))
         planning.check(run)
-        with _handlers_kept():
+        with _handlers_kept(), _own_lines_alone():
             code = planning.start(run)
         self._new = None
         self._forget()
@@ -273,6 +278,11 @@ class Run(StoredRun):
         for name, value in vars(StoredRun).items():
             if isinstance(value, functools.cached_property):
                 vars(self).pop(name, None)
+
+
+def _own_lines_alone() -> contextlib.AbstractContextManager[None]:
+    """Hides TensorFlow's lines of level INFO, which it shows in notebooks: those of the run say the same."""
+    return logging_only(lambda record: record.levelno > logging.INFO or not is_kernel())
 
 
 @contextlib.contextmanager

@@ -258,6 +258,7 @@ def _save_run_file(job):
             data=counts,
             chooses_cache=run.chooses_cache,
             trained_weights=job.stages[-1].trained_weights,
+            command=run.command,
             **_ends(run),
             **provenance(job.config.train_distribute),
         )

@@ -2,7 +2,7 @@
 
 Everything else that concerns a setting is read from such fields: the keywords of `et.runs.new`, the flags of the
 command, their help and completion, the rules, run.json, what --resume may change, the plan, and the tables in
-docs/command.md.
+docs/flags.md.
 """
 
 import ast

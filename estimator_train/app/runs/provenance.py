@@ -1,11 +1,9 @@
-"""The part of run.json that says how a run came about: time, command, versions, devices."""
+"""The part of run.json that says how a run came about: time, versions, devices."""
 
 import datetime
 import os
 import platform
-import shlex
 import subprocess
-import sys
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +15,6 @@ from estimator_train import __version__
 def provenance(strategy):
     """Returns a dict of these for training on the replicas of `strategy`."""
     return {
-        "command": shlex.join(["estimator_train", *sys.argv[1:]]),
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "devices": _devices(strategy),
         "versions": {

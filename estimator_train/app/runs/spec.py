@@ -1,7 +1,7 @@
 """The settings of a run: each field is a keyword of `et.runs.new` and a flag of `train`; see `fields.Declaration`.
 
 A field owns its default, its kind of value, its rules, its place in the plan and, as its docstring, what it is for. The
-classes say where a value goes. docs/command.md lists them all: `python -m tests.app.cli.flag_tables` writes it.
+classes say where a value goes. docs/flags.md lists them all: `python -m tests.app.cli.flag_tables` writes it.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Writes the section of docs/command.md that lists the flags of `train`, from the table of settings.
+"""Writes the section of docs/flags.md that lists the flags of `train`, from the table of settings.
 
 `python -m tests.app.cli.flag_tables` replaces it; tests/app/cli/test_settings.py compares it word by word.
 """
@@ -15,7 +15,7 @@ from estimator_train.app.errors import as_flag
 from estimator_train.app.runs.fields import help_of, settings_in
 from estimator_train.app.runs.spec import STORED, Training
 
-PAGE = Path(__file__).parents[3] / "docs" / "command.md"
+PAGE = Path(__file__).parents[3] / "docs" / "flags.md"
 START, END = "## All flags of training\n", "\n## Exit codes\n"
 
 _INTRODUCTION = """

@@ -235,13 +235,13 @@ def test_the_title_has_the_data_the_model_and_the_result(run_dir, blank_plots):
     assert "<title>pets, small_cnn</title>" in Path(write_report(run_dir)).read_text()
 
 
-def test_augmented_images_and_the_best_checkpoint_are_shown(run_dir, blank_plots):
+def test_a_training_batch_and_the_best_checkpoint_are_shown(run_dir, blank_plots):
     best = run_dir / "export" / "best_checkpoint"
     best.mkdir(parents=True)
     (best / "model.ckpt-201.index").touch()
     (run_dir / "run.json").write_text(json.dumps(RUN | {"training": {"augment": "light"}}))
-    page = Page(write_report(run_dir, augmented=[Image.new("RGB", (8, 8))] * 2))
+    page = Page(write_report(run_dir, batch=[(Image.new("RGB", (8, 8)), name) for name in CLASS_NAMES]))
     alts = [image["alt"] for image in page.images()]
-    assert alts[-2:] == ["Augmented image 1", "Augmented image 2"]
+    assert alts[-2:] == ["Training image 1: <b>CNV</b>", "Training image 2: NORMAL"]
     assert [alt for alt in alts if alt.endswith("The best checkpoint is at 201.")] == [alts[0]]
-    assert "with --augment light" in page.text
+    assert "by --augment light, with their labels" in page.text

@@ -1,4 +1,4 @@
-"""The images of a report: what a model got wrong, and what augmentation makes of some."""
+"""The images of a report: what a model got wrong, and a batch that it has trained on."""
 
 import base64
 import dataclasses
@@ -49,17 +49,19 @@ def test_the_most_confidently_wrong_come_first(reporter, data):
     ]
     dark, bright = (
         np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).mean()
-        for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
+        for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)[:2]  # before those of a training batch
     )
     assert dark < 100 < bright
 
 
-def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, data, tmp_path):
+def test_the_report_of_a_run_shows_a_batch_as_augmentation_changes_it(reporter, settings, data, tmp_path):
     run_file.save(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
     labels, outputs = np.array([0, 0, 1, 1]), np.eye(2, dtype="float32")[[0, 0, 1, 1]]
     result = tasks.named(settings.task).result(settings.class_names, labels, outputs)
     reporter.add("model.ckpt-3", Evaluated({"loss": 1.0, "global_step": 3}, labels, outputs, result), data)
-    assert Path(reporter.write()).read_text().count('alt="Augmented image ') == 4
+    page = Path(reporter.write()).read_text()
+    assert set(re.findall(r'alt="Training image \d+: (\w+)"', page)) == {"bright", "dark"}
+    assert "--augment flip, brightness" in page
 
 
 def test_images_are_drawn_as_training_reads_them(settings, data, monkeypatch):
@@ -80,7 +82,9 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
     images = np.ones((5, 24, 32, 3), "float32") * levels[:, None, None, None]
     batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 0, 1, 1, 1]])).batch(2)
     data = types.SimpleNamespace(
-        train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches, image_paths=lambda: None
+        train=types.SimpleNamespace(labels=None, input_fn=lambda *_, **__: lambda: batches),
+        eval_input_fn=lambda **_: lambda: batches,
+        image_paths=lambda: None,
     )
     run_file.save(tmp_path, dataclasses.asdict(settings))
     reporter = Reporter(settings, str(tmp_path))
@@ -92,7 +96,7 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
         np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).mean()
         for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
     ]
-    assert shown == pytest.approx([0.7 * 255, 0.9 * 255], abs=2)
+    assert shown == pytest.approx([255 * level for level in (0.7, 0.9, 0.1, 0.3)], abs=2)  # and a training batch
 
 
 def test_images_are_in_the_events(tmp_path):

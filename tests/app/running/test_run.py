@@ -110,6 +110,8 @@ def test_python_and_the_command_leave_the_same_checkpoint(settings, new, scans, 
     check_same("python", "command")
     stored = [json.loads(Path(folder, "run.json").read_text()) for folder in ("python", "command")]
     assert stored[0]["settings"] == stored[1]["settings"] and stored[0]["training"] == stored[1]["training"]
+    assert stored[0]["command"] is None  # sys.argv is that of a script or a kernel
+    assert stored[1]["command"].startswith("estimator_train --dataset images --data-dir")
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """estimator_train [train]: trains a model on a dataset and evaluates it."""
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,6 +92,7 @@ def _request(ctx: click.Context, flags: Mapping[str, Any]) -> planning.Request:
         only_plans=call.dry_run,
         verbosity=verbosity_of(call),
         sources=_of_environment(ctx),
+        command=shlex.join(["estimator_train", *sys.argv[1:]]),
     )
 
 
