@@ -37,6 +37,7 @@ class SpelledError(Exception):
 
     def __init__(self, text: str, *values: Any) -> None:
         self._text, self._values = text, values
+        self.is_one_line = self.is_one_line and all(getattr(value, "is_one_line", True) for value in values)
         super().__init__(self.spelled(in_python))
 
     def spelled(self, spell: Spell) -> str:

@@ -25,7 +25,7 @@ from estimator_train.app.cli.commands.scan import scan
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.commands.verify import verify
 from estimator_train.app.cli.synonyms import meant_by
-from estimator_train.app.errors import SettingError, SpelledError, as_flag, spelling
+from estimator_train.app.errors import SettingError, as_flag, spelling
 from estimator_train.app.running.messages import warn
 from estimator_train.app.running.termination import SignalReceived, raising_signals
 from estimator_train.app.runs.programs import check_former_words
@@ -149,8 +149,8 @@ def _say_invalid(error: click.ClickException | SettingError, color: bool | None)
     prefix = click.style("estimator_train:", fg="red")
     text = error.spelled(as_flag) if isinstance(error, SettingError) else error.format_message()
     lines = [text]
-    if isinstance(error.__cause__, SpelledError) and not error.__cause__.is_one_line:
-        lines = text.splitlines()
+    if isinstance(error, SettingError) and not error.is_one_line:
+        lines = text.split("\n")
     message = "\n".join(printable(" ".join(line.split())) for line in lines)
     click.echo(f"{prefix} {message}", err=True, color=color)
 

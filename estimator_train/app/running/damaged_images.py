@@ -19,12 +19,10 @@ from estimator_train.input_fns.images.faults import DELETE, faults_among
 _ASIDE = "__damaged"
 
 
-class DamagedImagesError(ValueError):
-    """Image files cannot be decoded; `lines` has one for each."""
+class DamagedImagesError(SettingError):
+    """Image files cannot be decoded; it has a line for each."""
 
-    def __init__(self, lines):
-        super().__init__("; ".join(lines))
-        self.lines = lines
+    is_one_line = False
 
 
 def _moving(paths):
@@ -51,4 +49,4 @@ def naming_all_damaged_images(settings, data, sides=("train", "validation", "eva
         damaged = [path for path, fault in faults.items() if fault.remedy == DELETE]
         if damaged and settings.dataset != "manifest" and not any(map(is_remote, damaged)):  # which names each file
             lines.append(f"instead of deleting them, you can move them away: {_moving(damaged)}")
-        raise SettingError("{0}", "\n".join(lines)) from DamagedImagesError(lines)
+        raise DamagedImagesError("{0}", "\n".join(lines)) from error

@@ -152,7 +152,7 @@ def test_a_phase_that_stops_early_has_ended_for_a_resumed_run_too(train, command
         assert np.array_equal(*(weights(tmp_path / run / "model.ckpt-4", name) for run in ("whole", "before")))
 
     # After it; another patience ends no phase another time.
-    _train_killed_in("_parts", 2, train, monkeypatch, "after")
+    _train_killed_in("_stages", 2, train, monkeypatch, "after")
     code, output, errors = command("--model-dir", "after", "--resume", "--early-stopping", "3")
     assert code == 0, errors
     assert StoredRun("after").phase_ends == [2]
