@@ -9,16 +9,14 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
+import estimator_train as et
 from estimator_train._engine.application import copy_of
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import StrPath
 from estimator_train.app.models.compilation import compile_with_rising_rate
 from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.report import plots
-from estimator_train.hooks import LoggerHook, SessionRunHook
-from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.loggers import Logger
-from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
@@ -39,12 +37,12 @@ class RangeTest(NamedTuple):
 def find_learning_rate(
     model: keras.Model,
     input_fn: Callable[..., tf.data.Dataset],
-    config: RunConfig | None = None,
+    config: et.RunConfig | None = None,
     *,
     lowest: float = TESTED_RATES[0],
     highest: float = TESTED_RATES[1],
     steps: int = 100,
-    hooks: Sequence[SessionRunHook] = (),
+    hooks: Sequence[et.SessionRunHook] = (),
 ) -> RangeTest:
     """Trains a copy of a compiled Keras `model` with a learning rate that rises each step, until the loss diverges.
 
@@ -69,10 +67,10 @@ def find_learning_rate(
     copy = copy_of(model)
     compile_with_rising_rate(copy, lowest, highest, steps)
     losses, needed = _Losses(), _LEAST_STEPS
-    recording = [LoggerHook(losses, every_n_steps=1), _StopOnceDiverged(losses)]
+    recording = [et.LoggerHook(losses, every_n_steps=1), _StopOnceDiverged(losses)]
     with tempfile.TemporaryDirectory(prefix="estimator_train-rates-") as directory:
-        config = (config or RunConfig()).replace(model_dir=directory, steps_per_loop=1, save_checkpoints_steps=steps)
-        estimator = model_to_estimator(copy, config=config)
+        config = (config or et.RunConfig()).replace(model_dir=directory, steps_per_loop=1, save_checkpoints_steps=steps)
+        estimator = et.model_to_estimator(copy, config=config)
         with contextlib.suppress(v1.train.NanLossDuringTrainingError):
             estimator.train(input_fn, hooks=[*recording, *hooks], max_steps=steps)
             if not losses.has_diverged:  # a test that has is over, at any rate
@@ -105,7 +103,7 @@ class _Losses(Logger):
             self.has_diverged = bool(counted) and counted[-1] > _DIVERGED * min(counted)
 
 
-class _StopOnceDiverged(SessionRunHook):
+class _StopOnceDiverged(et.SessionRunHook):
     def __init__(self, losses):
         self._losses = losses
 

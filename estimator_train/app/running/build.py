@@ -13,7 +13,8 @@ import cloudpickle
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import distribution, input_fns
+import estimator_train as et
+from estimator_train import distribution
 from estimator_train._engine.host.files import printable
 from estimator_train.app import datasets, models
 from estimator_train.app.errors import SettingError, one_line_errors
@@ -22,20 +23,18 @@ from estimator_train.app.running.errors import run_errors
 from estimator_train.app.running.selected_checkpoint import check_damage
 from estimator_train.app.runs.spec import optimization_of
 from estimator_train.app.runs.values import check_function
-from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.run_config import RunConfig
 
 _LOG_LEVELS = {"quiet": "ERROR", "verbose": "INFO"}
 
 
 def build_estimator(settings, model_dir):
     """Returns an Estimator of the settings' model, for restoring a checkpoint."""
-    return estimator_of(build_model(settings), RunConfig(model_dir=model_dir))
+    return estimator_of(build_model(settings), et.RunConfig(model_dir=model_dir))
 
 
 def estimator_of(model, config):
     with one_line_errors():
-        return model_to_estimator(model, config=config)
+        return et.model_to_estimator(model, config=config)
 
 
 def trained_weights(model):
@@ -122,9 +121,9 @@ def build_train_input_fn(settings, data, training):
             train_input_fn = data.train_input_fn(**options, num_epochs=None, seed=settings.seed)
     if training.class_weights:
         weights = datasets.class_weights(data, training.class_weights)
-        train_input_fn = input_fns.class_weighted(train_input_fn, weights)
+        train_input_fn = et.input_fns.class_weighted(train_input_fn, weights)
     if training.augment:
-        train_input_fn = input_fns.augmented(train_input_fn, training.augment)
+        train_input_fn = et.input_fns.augmented(train_input_fn, training.augment)
     return train_input_fn
 
 

@@ -4,10 +4,10 @@ import math
 
 import tensorflow as tf
 
+import estimator_train as et
 from estimator_train.app.runs.monitor import Monitor
-from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 
-_STOPS = {"min": stop_if_no_decrease_hook, "max": stop_if_no_increase_hook}
+_STOPS = {"min": et.experimental.stop_if_no_decrease_hook, "max": et.experimental.stop_if_no_increase_hook}
 
 
 def early_stopping(training, stage):

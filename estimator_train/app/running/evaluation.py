@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+import estimator_train as et
 from estimator_train._engine.host.files import quoted
 from estimator_train.app.errors import one_line_errors
 from estimator_train.app.metrics import tasks
@@ -17,8 +18,6 @@ from estimator_train.app.running.errors import run_errors
 from estimator_train.app.running.messages import warn
 from estimator_train.app.runs import evaluations, predictions_file
 from estimator_train.app.runs.monitor import METRICS
-from estimator_train.extenders import add_metrics
-from estimator_train.hooks import SessionRunHook
 
 AFTERWARDS = "afterwards"  # name of the evaluations of a finished run
 
@@ -74,7 +73,7 @@ def _is_result_by_command(model_dir):
     return result is not None and result.get("name") == AFTERWARDS
 
 
-class CollectPredictions(SessionRunHook):
+class CollectPredictions(et.SessionRunHook):
     """A hook that collects labels and predictions while the estimator returned by `attach` is evaluated.
 
     Classification without names of classes, as with an input_fn, collects nothing.
@@ -90,7 +89,7 @@ class CollectPredictions(SessionRunHook):
         """Returns an Estimator whose evaluations this hook can watch; they have `monitor.METRICS`, too."""
         if not self._keeps:
             return estimator
-        return add_metrics(estimator, self._metric_fn)
+        return et.add_metrics(estimator, self._metric_fn)
 
     def evaluation(self, metrics):
         """Returns the `Evaluated` that has just produced `metrics`."""

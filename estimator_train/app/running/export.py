@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+import estimator_train as et
 from estimator_train._engine.application import inputs_of, keras_of, restore
 from estimator_train._engine.host import files, leftovers
 from estimator_train._engine.host.dataset_iterators import iterate
@@ -27,7 +28,6 @@ from estimator_train.app.running.exporting import CONVERTED, WEIGHTS_FILES, Expo
 from estimator_train.app.running.messages import warn
 from estimator_train.app.running.startup import without_notes
 from estimator_train.app.runs.spec import Training
-from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
 
 v1 = tf.compat.v1
@@ -291,11 +291,13 @@ def _receiver_fn(settings, *, encoded=False):
     def receiver_fn():
         if not encoded:
             images = v1.placeholder(tf.float32, [None, *shape], name="images")
-            return TensorServingInputReceiver(images, {"images": images})
+            return et.export.TensorServingInputReceiver(images, {"images": images})
         image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
         decoded = tf.map_fn(decode, image_bytes, fn_output_signature=tf.TensorSpec(shape, tf.float32))
         images = v1.placeholder_with_default(decoded, [None, *shape], name="images")
-        return TensorServingInputReceiver(images, {"image_bytes": image_bytes}, {"images": {"images": images}})
+        return et.export.TensorServingInputReceiver(
+            images, {"image_bytes": image_bytes}, {"images": {"images": images}}
+        )
 
     return receiver_fn
 
@@ -304,7 +306,7 @@ def _raw_receiver_fn(model):
     inputs = inputs_of(model)
     if not inputs:
         raise SettingError("the model {0} does not define its inputs; give it Input layers", model.name)
-    return build_raw_serving_input_receiver_fn(inputs)
+    return et.export.build_raw_serving_input_receiver_fn(inputs)
 
 
 def trained_model(settings, checkpoint, optimization=_UNCHANGED):

@@ -2,13 +2,12 @@
 
 import click
 
+import estimator_train as et
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.errors import one_line_errors, spelled
 from estimator_train.app.report import learning_rates
 from estimator_train.app.running.build import build_model, build_train_input_fn, local_strategy, set_verbosity
 from estimator_train.app.running.errors import run_errors
-from estimator_train.hooks import ProgressHook
-from estimator_train.run_config import RunConfig
 
 
 def find_learning_rate(run):
@@ -16,7 +15,7 @@ def find_learning_rate(run):
     set_verbosity(run.verbosity)
     settings, training = run.settings, run.training
     with one_line_errors(), run_errors():
-        config = RunConfig(
+        config = et.RunConfig(
             tf_random_seed=settings.seed,
             train_distribute=local_strategy(training),
             **training.config_arguments | {"steps_per_loop": 1, "async_checkpoints": False},  # it looks at each step
@@ -25,7 +24,7 @@ def find_learning_rate(run):
         train_input_fn = build_train_input_fn(settings, run.data, training)
         hooks = []
         if not run.is_quiet:
-            hooks.append(ProgressHook())
+            hooks.append(et.ProgressHook())
         test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=run.last_step, hooks=hooks)
         path = as_path(run.model_dir, "learning_rate.png")
         path.parent.mkdir(parents=True, exist_ok=True)

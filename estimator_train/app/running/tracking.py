@@ -3,10 +3,9 @@
 import contextlib
 import dataclasses
 
-from estimator_train import loggers
+import estimator_train as et
 from estimator_train.app.errors import SettingError, one_line_errors
 from estimator_train.app.running.build import load_function
-from estimator_train.hooks import CallbacksHook, LoggerHook
 
 
 @contextlib.contextmanager
@@ -19,7 +18,7 @@ def opened_loggers(run):
     try:
         with one_line_errors():
             for name in names:
-                opened.append(loggers.open_logger(name, run.model_dir))
+                opened.append(et.loggers.open_logger(name, run.model_dir))
         for logger in opened:
             logger.log_params({name: value for name, value in params.items() if value is not None})
         yield opened
@@ -33,9 +32,9 @@ def logger_hooks(opened, run, every):
     """Returns the loggers' hooks: a CSV file gets a line per epoch or evaluation, trackers log every `every` steps."""
     per_line = run.steps_per_epoch or run.training.evaluate_every or every
     return [
-        LoggerHook(
+        et.LoggerHook(
             logger,
-            every_n_steps=per_line if isinstance(logger, loggers.CSVLogger) else every,
+            every_n_steps=per_line if isinstance(logger, et.loggers.CSVLogger) else every,
             steps_per_epoch=run.steps_per_epoch,
             first_step=run.first_step,
         )
@@ -51,6 +50,6 @@ def callback_hooks(run):
     callbacks = load_function(function)()
     with one_line_errors():
         try:
-            return [CallbacksHook(callbacks, run.steps_per_epoch, first_step=run.first_step)]
+            return [et.CallbacksHook(callbacks, run.steps_per_epoch, first_step=run.first_step)]
         except TypeError as error:
             raise SettingError("{callbacks} {0}: {1}", function, error) from error

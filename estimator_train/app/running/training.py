@@ -12,6 +12,7 @@ import click
 import tensorflow as tf
 import tqdm
 
+import estimator_train as et
 from estimator_train import distribution
 from estimator_train._engine.host.full_disk import explaining_full_disk
 from estimator_train._engine.host.logs import logging_only
@@ -37,14 +38,9 @@ from estimator_train.app.runs.progress import Progress
 from estimator_train.app.runs.provenance import provenance
 from estimator_train.app.runs.spec import Settings
 from estimator_train.app.runs.stored_run import newest_intact
-from estimator_train.estimator import Estimator
-from estimator_train.exporter import BestCheckpointExporter, compare_by
-from estimator_train.hooks import EvaluationListener, LoggerListener, ProgressHook, TimingHook
-from estimator_train.run_config import RunConfig
-from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
 
-class _Recorder(EvaluationListener):
+class _Recorder(et.EvaluationListener):
     """Records the metrics and examples of every evaluation, and prints all metrics but the final ones."""
 
     def __init__(self, run):
@@ -82,7 +78,7 @@ class _Stage:
     """The whole training, or one of its phases, from `first_step` to `last_step`."""
 
     settings: Settings
-    estimator: Estimator
+    estimator: et.Estimator
     first_step: int
     last_step: int | None
     trained_weights: int | None
@@ -92,12 +88,12 @@ class _Stage:
 class _Job:
     run: PlannedRun
     stages: list[_Stage]  # those that are not finished, or the last one
-    config: RunConfig  # of the Estimators
+    config: et.RunConfig  # of the Estimators
     input_fns: tuple[Callable[..., Any], ...]  # for training, for the evaluations on the way, and for the final one
     recorder: _Recorder
 
     @property
-    def estimator(self) -> Estimator:
+    def estimator(self) -> et.Estimator:
         return self.stages[-1].estimator
 
     def say(self, line: str) -> None:
@@ -117,7 +113,7 @@ def run_training(run: PlannedRun) -> int:
     # To callbacks, each stage is a separate training.
     callbacks = [callback_hooks(run) for _ in job.stages]
     stop = StopOnSignal(job.config.train_distribute, functools.partial(_say_stopped, job))
-    timing = TimingHook(run.model_dir, every_n_steps=job.config.save_summary_steps)
+    timing = et.TimingHook(run.model_dir, every_n_steps=job.config.save_summary_steps)
     result = report = None
     with (
         logging_only(lambda record: not hasattr(record, "examples_of_step")),  # which the plan has shown
@@ -148,7 +144,7 @@ def _prepare(run):
     run = _verified(run)
     every = min(100, max(1, (run.last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
-        config = RunConfig(
+        config = et.RunConfig(
             model_dir=run.model_dir,
             tf_random_seed=run.settings.seed,
             train_distribute=_strategy(run),
@@ -269,7 +265,7 @@ def _hooks_of(job, timing, loggers):
         return []
     hooks = [timing]
     if not job.run.is_quiet:
-        hooks.append(ProgressHook())
+        hooks.append(et.ProgressHook())
     return hooks + logger_hooks(loggers, job.run, job.config.save_summary_steps)
 
 
@@ -335,8 +331,8 @@ def _train_and_evaluate(job, stage, hooks=(), eval_hooks=(), loggers=()):
             hooks = [*hooks, StopBeforeFirstStep(stop)]
         hooks = [*hooks, stop]
     if training.keep_best:
-        exporters.append(BestCheckpointExporter(compare_fn=compare_by(*Monitor.of(training.monitor))))
-    eval_spec = EvalSpec(
+        exporters.append(et.BestCheckpointExporter(compare_fn=et.compare_by(*Monitor.of(training.monitor))))
+    eval_spec = et.EvalSpec(
         eval_input_fn,
         steps=None,
         hooks=eval_hooks,
@@ -344,9 +340,9 @@ def _train_and_evaluate(job, stage, hooks=(), eval_hooks=(), loggers=()):
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,
-        listeners=[job.recorder, LoggerListener(*loggers)],
+        listeners=[job.recorder, et.LoggerListener(*loggers)],
     )
-    metrics = train_and_evaluate(stage.estimator, TrainSpec(train_input_fn, stage.last_step, hooks), eval_spec)
+    metrics = et.train_and_evaluate(stage.estimator, et.TrainSpec(train_input_fn, stage.last_step, hooks), eval_spec)
     return metrics and metrics[0]
 
 

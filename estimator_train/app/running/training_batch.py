@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train import input_fns
+import estimator_train as et
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train.app.datasets.dataset import Dataset
 from estimator_train.app.metrics import tasks
@@ -22,7 +22,7 @@ def sample(settings: Settings, data: Dataset | None, augment: str | None, number
         return []
     input_fn = build.build_sample_input_fn(settings, data, number)
     if augment:
-        input_fn = input_fns.augmented(input_fn, augment)
+        input_fn = et.input_fns.augmented(input_fn, augment)
     try:
         images, labels = next(iterate(input_fn()))[:2]
     except tf.errors.OpError:  # a report is worth having without them

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_train import loggers
+import estimator_train as et
 from estimator_train._engine.host.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train._engine.host.paths import local, why_not_utf_8
@@ -319,7 +319,7 @@ class Training:
         plan="evaluation",
     )
     """Metric for these two flags instead of the loss: accuracy, macro_f1, macro_roc_auc or any other."""
-    log: tuple[str, ...] | None = setting(OUTPUT, kinds.Loggers(), names=loggers.NAMES)
+    log: tuple[str, ...] | None = setting(OUTPUT, kinds.Loggers(), names=et.loggers.NAMES)
     """Where to log metrics besides TensorBoard's events: {names}."""
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from estimator_train import loggers
+import estimator_train as et
 from estimator_train._engine.host.paths import absolute, is_remote, why_not_utf_8
 from estimator_train.app import models
 from estimator_train.app.errors import SettingError
@@ -189,12 +189,12 @@ class Loggers(Kind):
     def checked(self, value: Any, name: str) -> tuple[str, ...]:
         names = [each for each in value if each != "tensorboard"]  # every run writes its events
         for each in names:
-            if each not in loggers.NAMES:
+            if each not in et.loggers.NAMES:
                 raise ValueError(
-                    f"there is no logger {each!r}; give any of {', '.join([*loggers.NAMES, 'tensorboard'])}"
+                    f"there is no logger {each!r}; give any of {', '.join([*et.loggers.NAMES, 'tensorboard'])}"
                 )
             try:
-                loggers.check_installed(each)
+                et.loggers.check_installed(each)
             except ValueError as error:
                 raise SettingError(f"{{{name}}} {{0}}: {{1}}", each, error) from error
         return tuple(dict.fromkeys(names))
