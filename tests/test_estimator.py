@@ -157,22 +157,6 @@ def test_fewer_examples_than_replicas_are_refused(tmp_path, mirrored):
 # train: errors and recovery
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"steps": 1, "max_steps": 1}, ValueError, "Can not provide both steps and max_steps."),
-        ({"steps": 0}, ValueError, "Must specify steps > 0, given: 0"),
-        ({"max_steps": -1}, ValueError, "Must specify max_steps > 0, given: -1"),
-        ({"hooks": ["hook"]}, TypeError, "Hooks must be a SessionRunHook, given: hook"),
-        ({"hooks": [keras.callbacks.History()]}, TypeError, "Hooks must be a SessionRunHook, given: "),
-        ({"saving_listeners": [et.SessionRunHook()]}, TypeError, "CheckpointSaverListener, given: "),
-    ],
-)
-def test_train_refuses(arguments, error, text, tmp_path):
-    with pytest.raises(error, match=text):
-        counting_estimator(tmp_path).train(rows(), **arguments)
-
-
 def test_listeners_need_checkpoints(tmp_path):
     estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
     with pytest.raises(ValueError, match="There should be a CheckpointSaverHook to use saving_listeners"):
