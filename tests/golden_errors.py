@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -22,6 +21,8 @@ from estimator_train._engine.host.cluster_task import ClusterTask, read_tf_confi
 X, Y = np.ones((8, 4), np.float32), np.arange(8) % 3
 DATA = et.input_fns.arrays(X, Y, batch_size=4)
 CALLBACK = keras.callbacks.TerminateOnNaN()
+FLOATS, INTS = tf.constant([1.0]), tf.constant([1])
+ANY = et.Estimator(lambda features: None, "run")
 PETS = ["cat", "dog", "bird"]
 CLUSTER = {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1", "w:2"]}
 MASTER = {"master": ["m:1"], "ps": ["p:1"], "worker": ["w:1"]}
@@ -46,7 +47,7 @@ class Exports(et.Exporter):
 
 
 def train(**arguments):
-    et.Estimator(lambda features: None, "run").train(DATA, **arguments)
+    ANY.train(DATA, **arguments)
 
 
 def spec(mode="train", **fields):
@@ -57,6 +58,11 @@ def spec(mode="train", **fields):
 def predict_spec(**fields):
     with tf.Graph().as_default():
         et.EstimatorSpec("infer", predictions=tf.constant([1.0]), **fields)
+
+
+def receiver(*arguments):
+    """Makes a receiver of the arguments, in which an "x" stands for a tensor."""
+    et.export.ServingInputReceiver(*tf.nest.map_structure(lambda value: FLOATS if value == "x" else value, arguments))
 
 
 def task(kind, index=0):
@@ -165,6 +171,58 @@ CALLS = (
     ("3", "et.MultiLabelHead(n_classes=3, classes_for_class_based_metrics=[3])"),
     ("label_vocabulary", "et.MultiLabelHead(n_classes=3, classes_for_class_based_metrics=['a'])"),
     ("label_dimension 0", "et.RegressionHead(label_dimension=0)"),
+    ("heads", "et.MultiHead([])"),
+    ("name", "et.MultiHead([et.RegressionHead()])"),
+    ("names 'a'", "et.MultiHead([et.RegressionHead(name='a'), et.BinaryClassHead(name='a')])"),
+    ("head_weights 1 2", "et.MultiHead([et.RegressionHead(name='a')], [1.0, 2.0])"),
+    ("features", "receiver(None, 1)"),
+    ("feature x Tensor", "receiver({'x': 1.0}, 'x')"),
+    ("feature 1.5", "receiver({1.5: 'x'}, 'x')"),
+    ("receiver_tensors", "receiver('x', None)"),
+    ("receiver_tensor 1", "receiver('x', {1: 'x'})"),
+    ("receiver_tensors_alternatives dict", "receiver('x', 'x', ['x'])"),
+    ("receiver_tensors_alternative 1.0", "receiver('x', 'x', {'raw': 1.0})"),
+    ("key 1", "et.export.PredictOutput({1: FLOATS})"),
+    ("value 1.0", "et.export.PredictOutput({'y': 1.0})"),
+    ("scores classes", "et.export.ClassificationOutput()"),
+    ("scores float32", "et.export.ClassificationOutput(scores=INTS)"),
+    ("classes string", "et.export.ClassificationOutput(classes=INTS)"),
+    ("value float32", "et.export.RegressionOutput(INTS)"),
+    ("metrics/m value 1.0", "et.export.EvalOutput(metrics={'m': (1.0, FLOATS)})"),
+    ("metrics/m update_op 1.0", "et.export.EvalOutput(metrics={'m': (FLOATS, 1.0)})"),
+    ("compare_fn None", "et.BestCheckpointExporter(compare_fn=None)"),
+    ("compare_fn 'a' 'b'", "et.BestCheckpointExporter(compare_fn=lambda a, b: True)"),
+    ("model_fn", "et.Estimator(None)"),
+    ("features", "et.Estimator(lambda labels: None)"),
+    ("params", "et.Estimator(lambda features: None, params={'rate': 1})"),
+    ("'learning_rate'", "et.Estimator(lambda features, labels, learning_rate: None)"),
+    ("keras_model keras_model_path", "et.model_to_estimator()"),
+    ("keras_model keras_model_path", "et.model_to_estimator(keras_model=1, keras_model_path='x')"),
+    ("compiled", "et.model_to_estimator(keras.Sequential([keras.layers.Dense(1, input_shape=(1,))]))"),
+    (
+        "run_every_secs=60 run_every_steps=5",
+        "et.experimental.make_early_stopping_hook(ANY, bool, run_every_steps=5)",
+    ),
+    (
+        "run_every_secs=60 run_every_steps=5",
+        "et.experimental.stop_if_lower_hook(ANY, 'loss', 1, run_every_steps=5)",
+    ),
+    ("run_every_secs=None", "et.experimental.make_early_stopping_hook(ANY, bool, run_every_secs=None)"),
+    ("estimator 'run'", "et.experimental.make_early_stopping_hook('run', bool)"),
+    ("estimator 'run'", "et.experimental.stop_if_lower_hook('run', 'loss', 1)"),
+    ("should_stop_fn True", "et.experimental.make_early_stopping_hook(ANY, True)"),
+    ("dtype 'int8'", "et.input_fns.frozen_features(DATA, dtype='int8')"),
+    ("batch_size 0", "et.input_fns.frozen_features(DATA, batch_size=0)"),
+    ("batch_size 0", "et.input_fns.generator(lambda: iter([(1, 2)]), batch_size=0)"),
+    ("batch_size 0", "et.input_fns.arrays(X, batch_size=0)"),
+    ("sample_weight y", "et.input_fns.arrays(X, sample_weight=Y)"),
+    ("shuffle", "et.inputs.numpy_input_fn(Y, None, shuffle=None)"),
+    ("x list", "et.inputs.numpy_input_fn([1, 2], None, shuffle=False)"),
+    ("x", "et.inputs.numpy_input_fn({}, None, shuffle=False)"),
+    ("x empty", "et.inputs.numpy_input_fn(np.zeros([0]), None, shuffle=False)"),
+    ("y", "et.inputs.numpy_input_fn(Y, {}, shuffle=False)"),
+    ("x y 'a'", "et.inputs.numpy_input_fn({'a': Y}, {'a': Y}, shuffle=False)"),
+    ("x['a'] 8 y 3", "et.inputs.numpy_input_fn({'a': Y}, Y[:3], shuffle=False)"),
     ("TF_CONFIG JSON {not", "tf_config('{not json')"),
     ("TF_CONFIG JSON", "tf_config(' ')"),
     ("TF_CONFIG JSON []", "tf_config([])"),
@@ -215,12 +273,12 @@ CALLS = (
 
 def error_of(call: str) -> str:
     """Returns the type and the message of the error of a call; values without a lasting text are cut short."""
-    names: dict[str, Any] = globals()
     try:
-        eval(call, names)
+        eval(call)
     except (TypeError, ValueError) as error:
         text = f"{type(error).__name__}: {error}"
-        return re.sub(r"<(?:\w+\.)*(\w+)[^<>]*(?: at 0x|=)[^<>]*>", r"<\1 ...>", text)
+        text = re.sub(r"<(?:\w+\.)*(\w+)[^<>]*(?: at 0x|=)[^<>]*>", r"<\1 ...>", text)
+        return re.sub(r" at 0x\w+", " at 0x...", text)  # of a lambda, whose name is in angle brackets, too
     raise AssertionError(f"{call} is no error")
 
 

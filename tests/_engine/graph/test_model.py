@@ -87,24 +87,6 @@ def test_model_fn_is_given_what_it_names(make_estimator):
     assert seen["config"].model_dir == estimator.model_dir
 
 
-def test_an_unknown_argument_of_model_fn_is_named():
-    with pytest.raises(ValueError, match=r"not expected args: \['learning_rate'\]"):
-        et.Estimator(lambda features, labels, learning_rate: None)
-
-
-@pytest.mark.parametrize(
-    ("model_fn", "params", "message"),
-    [
-        (None, None, "model_fn must be provided"),
-        (lambda labels: None, None, "must include features"),
-        (lambda features: None, {"rate": 1}, "does not include params"),
-    ],
-)
-def test_model_fns_that_cannot_be_called_are_refused(model_fn, params, message):
-    with pytest.raises(ValueError, match=message):
-        et.Estimator(model_fn, params=params)
-
-
 def test_labels_for_a_model_fn_without_labels_are_an_error(make_estimator):
     estimator = make_estimator(lambda features, mode: mean_spec(mode, tf.constant(0.0)))
     with pytest.raises(ValueError, match="model_fn does not take labels, but input_fn returns labels"):
