@@ -97,14 +97,6 @@ def test_any_compare_fn_decides(estimator):
     assert tf.train.latest_checkpoint(os.path.join(estimator.model_dir, "export", "largest")).endswith("model.ckpt-2")
 
 
-@pytest.mark.parametrize(
-    ("compare_fn", "message"), [(None, "must not be None"), (lambda a, b: True, r"argument; it has \['a', 'b'\]")]
-)
-def test_a_compare_fn_of_other_arguments_is_refused(compare_fn, message):
-    with pytest.raises(ValueError, match=message):
-        et.BestCheckpointExporter(compare_fn=compare_fn)
-
-
 def test_a_result_without_a_loss_is_refused(trained, tmp_path):
     exporter, newest = et.BestCheckpointExporter(), trained.latest_checkpoint()
     exporter.export(trained, str(tmp_path / "best"), newest, {"loss": np.float32(1)}, False)

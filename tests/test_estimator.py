@@ -8,11 +8,13 @@ import subprocess
 import sys
 import traceback
 
+import kinds
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 import warm_python
+from kinds import checkpoint_steps, counts, global_step, rows
 from models import Fetched, events, scalars
 from slow_cases import slow
 
@@ -23,50 +25,12 @@ from estimator_train._engine.session import function_session
 layers = keras.layers
 v1 = tf.compat.v1
 
-KERNEL = "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
 ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-class MinusSum(keras.losses.Loss):
-    """Its gradient adds up the examples of all replicas' batches."""
-
-    def __init__(self):
-        super().__init__(reduction="sum")
-
-    def call(self, y_true, y_pred):
-        return 0 - y_pred[:, 0]
-
-
-def counting_estimator(model_dir, examples=12, **config):
-    """An Estimator with one weight for each row of np.eye(examples): it counts the steps that used the row.
-
-    By default it writes neither summaries nor graphs.
-    """
-    model = keras.Sequential([layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(examples,))])
-    model.compile(keras.optimizers.SGD(1.0), MinusSum())
-    settings = {"save_checkpoints_steps": 1000, "save_summary_steps": None, "checkpoint_save_graph_def": False} | config
-    return et.model_to_estimator(model, model_dir=model_dir, config=et.RunConfig(**settings))
-
-
-def counts(estimator):
-    """Returns how often the newest checkpoint was trained on each example."""
-    return estimator.get_variable_value(KERNEL)[:, 0].tolist()
-
-
-def global_step(estimator):
-    return checkpoints.read_global_step(estimator.latest_checkpoint())
-
-
-def checkpoint_steps(estimator):
-    """Returns the steps of the checkpoints on disk."""
-    return sorted(int(path[:-6].rsplit("-", 1)[1]) for path in glob.glob(f"{estimator.model_dir}/model.ckpt-*.index"))
-
-
-def rows(examples=12, batch_size=1, epochs=1):
-    """An input_fn of the rows of np.eye(examples), labelled 0."""
-    x = np.eye(examples, dtype="float32")
-    tensors = (x, np.zeros([examples, 1], "float32"))
-    return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(epochs).batch(batch_size)
+def counting_estimator(model_dir, examples=12, **settings):
+    """An Estimator of tf_keras that counts the steps that used each row of `rows`."""
+    return kinds.counter("tf_keras", kinds.config(model_dir, **settings), examples)
 
 
 @pytest.fixture(scope="module")
@@ -102,41 +66,6 @@ def abort():
 # train: steps
 
 
-@pytest.mark.slow
-def test_steps_of_two_calls_add_up(tmp_path):
-    estimator = counting_estimator(tmp_path)
-    assert estimator.train(rows(), steps=3) is estimator
-    assert global_step(estimator) == 3
-    estimator.train(rows(), steps=4)
-    assert global_step(estimator) == 7
-    assert counts(estimator) == [2, 2, 2, 1] + [0] * 8
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("steps_per_loop", [slow(7), "auto"])
-def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, log_lines):
-    for _ in range(2):  # the second Estimator finds the first one's checkpoint
-        estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
-        estimator.train(rows(epochs=3), max_steps=5)
-        assert global_step(estimator) == 5
-        assert counts(estimator) == [1] * 5 + [0] * 7
-        skipped = log_lines.count("Skipping training since max_steps has already saved.")
-    assert skipped == 1
-    estimator.train(rows(epochs=3), max_steps=15)
-    assert global_step(estimator) == 15
-    assert counts(estimator) == [2] * 5 + [1] * 5 + [0] * 2  # each call restarts the data
-
-
-@pytest.mark.parametrize("steps_per_loop", [slow(1), slow(7), "auto"])
-def test_the_end_of_data_leaves_a_checkpoint_of_the_last_step(steps_per_loop, tmp_path):
-    estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
-    estimator.train(rows())
-    assert checkpoint_steps(estimator) == [0, 12]
-    assert global_step(estimator) == 12
-    assert estimator.get_variable_value(ITERATIONS) == 12
-    assert counts(estimator) == [1] * 12
-
-
 @pytest.mark.parametrize("own_saver", [False, slow(True)])
 def test_asynchronous_checkpoints_are_complete_when_listeners_see_them(own_saver, tmp_path):
     class Look(et.CheckpointSaverListener):
@@ -159,25 +88,6 @@ def test_asynchronous_checkpoints_are_complete_when_listeners_see_them(own_saver
     estimator.train(rows(), steps=3)  # without listeners they are waited for at the end
     assert checkpoints.damage_of(estimator.latest_checkpoint()) is None
     assert global_step(estimator) == 15
-
-
-@pytest.mark.smoke
-def test_a_resumed_run_equals_an_unbroken_one(classifier, data, batches, tmp_path):
-    half = tuple(array[:48] for array in data)  # three batches: the data restarts with each epoch
-    config = et.RunConfig(save_checkpoints_steps=1000)
-    unbroken = et.model_to_estimator(classifier(metrics=()), model_dir=tmp_path / "unbroken", config=config)
-    unbroken.train(batches(half, 16, epochs=2), steps=6)
-
-    keras.utils.set_random_seed(7)
-    first = et.model_to_estimator(classifier(metrics=()), model_dir=tmp_path / "resumed", config=config)
-    first.train(batches(half, 16), steps=3)
-    second = et.model_to_estimator(classifier(metrics=()), model_dir=tmp_path / "resumed", config=config)
-    second.train(batches(half, 16), steps=3)
-    assert second.get_variable_names() == unbroken.get_variable_names()
-    for name in second.get_variable_names():
-        if name.endswith("VARIABLE_VALUE") and not name.startswith("save_counter"):
-            value, expected = second.get_variable_value(name), unbroken.get_variable_value(name)
-            np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.parametrize("replicas", [None, slow(2)])
@@ -238,15 +148,6 @@ def test_two_runs_with_tf_random_seed_drop_out_the_same(data, batches, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("replicas", "batch_size", "steps"), [(2, 11, 1), (3, 1, 4)])
-def test_training_uses_every_example_once_on_replicas(replicas, batch_size, steps, tmp_path, mirrored):
-    estimator = counting_estimator(tmp_path, train_distribute=mirrored(replicas))
-    estimator.train(rows(batch_size=batch_size))
-    assert counts(estimator) == [1] * 12
-    assert global_step(estimator) == estimator.get_variable_value(ITERATIONS) == steps
-
-
-@pytest.mark.slow
 def test_fewer_examples_than_replicas_are_refused(tmp_path, mirrored):
     estimator = counting_estimator(tmp_path, examples=2, train_distribute=mirrored(3))
     with pytest.raises(tf.errors.InvalidArgumentError, match="3 replicas need at least 3 examples"):
@@ -254,22 +155,6 @@ def test_fewer_examples_than_replicas_are_refused(tmp_path, mirrored):
 
 
 # train: errors and recovery
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"steps": 1, "max_steps": 1}, ValueError, "Can not provide both steps and max_steps."),
-        ({"steps": 0}, ValueError, "Must specify steps > 0, given: 0"),
-        ({"max_steps": -1}, ValueError, "Must specify max_steps > 0, given: -1"),
-        ({"hooks": ["hook"]}, TypeError, "Hooks must be a SessionRunHook, given: hook"),
-        ({"hooks": [keras.callbacks.History()]}, TypeError, "Hooks must be a SessionRunHook, given: "),
-        ({"saving_listeners": [et.SessionRunHook()]}, TypeError, "CheckpointSaverListener, given: "),
-    ],
-)
-def test_train_refuses(arguments, error, text, tmp_path):
-    with pytest.raises(error, match=text):
-        counting_estimator(tmp_path).train(rows(), **arguments)
 
 
 def test_listeners_need_checkpoints(tmp_path):
@@ -410,15 +295,15 @@ def test_evaluate_writes_its_events_to_the_folder_of_its_name(classifier, data, 
 
 def test_checkpoint_path_chooses_what_is_evaluated(trained, tmp_path):
     first = f"{tmp_path}/model.ckpt-0"
-    assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "global_step": 12}
-    assert trained.evaluate(rows(batch_size=12), checkpoint_path=first) == {"loss": 0, "global_step": 0}
-    assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "global_step": 12}
+    assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "mae": 1, "global_step": 12}
+    assert trained.evaluate(rows(batch_size=12), checkpoint_path=first) == {"loss": 0, "mae": 0, "global_step": 0}
+    assert trained.evaluate(rows(batch_size=12)) == {"loss": -12, "mae": 1, "global_step": 12}
     with pytest.raises(ValueError, match="not a valid checkpoint: .*model.ckpt-77"):
         trained.evaluate(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-77")
 
 
 def test_evaluate_without_a_checkpoint_takes_the_given_weights(tmp_path, log_lines):
-    assert counting_estimator(tmp_path).evaluate(rows()) == {"loss": 0, "global_step": 0}
+    assert counting_estimator(tmp_path).evaluate(rows()) == {"loss": 0, "mae": 0, "global_step": 0}
     assert any(line.startswith(f"Could not find trained model in model_dir: {tmp_path}") for line in log_lines)
 
 

@@ -71,23 +71,6 @@ def test_an_input_fn_that_calls_it_in_a_graph_is_given_tensors():
             assert isinstance(input_fn(), tf.data.Dataset)
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "shuffle", "error", "message"),
-    [
-        (np.arange(3), None, None, ValueError, "shuffle must be provided and explicitly set as boolean"),
-        ([1, 2], None, False, TypeError, "x must be a dict or array; got list"),
-        ({}, None, False, ValueError, "x cannot be an empty dict"),
-        (np.zeros([0]), None, False, ValueError, "empty"),
-        (np.arange(3), {}, False, ValueError, "y cannot be empty dict"),
-        ({"a": np.arange(3)}, {"a": np.arange(3)}, False, ValueError, "duplicate keys are found in both x and y"),
-        ({"a": np.arange(3)}, np.arange(4), False, ValueError, r"one length; got x\['a'\]: 3, y: 4"),
-    ],
-)
-def test_bad_arrays_are_reported(x, y, shuffle, error, message):
-    with pytest.raises(error, match=message):
-        inputs.numpy_input_fn(x, y, shuffle=shuffle)
-
-
 def test_a_data_frame_gives_a_feature_a_column():
     pd = pytest.importorskip("pandas")
     x = pd.DataFrame({"a": [1, 2, 3], "b": ["u", "v", "w"]}, index=[7, 8, 9])

@@ -22,7 +22,7 @@ def test_a_change_chooses_the_slow_tests_of_its_wing_and_those_above():
     assert chosen_by("estimator_train/app/models/head.py")[1] == {"app"}
     assert chosen_by("estimator_train/compat/doctor.py")[1] == {"app", "compat"}
     library, engine = chosen_by("estimator_train/hooks/timing.py"), chosen_by("estimator_train/_engine/errors.py")
-    assert {"app", "compat", "hooks", "test_estimator.py"} < library[1] and "_engine" not in library[1]
+    assert {"app", "compat", "hooks", "laws", "test_estimator.py"} < library[1] and "_engine" not in library[1]
     assert engine[1] == library[1] | {"_engine"}
     everything = chosen_by("setup.py", "CHANGELOG.md")
     assert everything == chosen_by("tests/helpers/models.py")
@@ -31,6 +31,7 @@ def test_a_change_chooses_the_slow_tests_of_its_wing_and_those_above():
     assert everything[0] - engine[0] == application - set(AFFECTED["WALKS"]) and application > set(AFFECTED["WALKS"])
     keras, graph = (chosen_by(f"estimator_train/_engine/{kind}/model.py")[0] for kind in ("keras", "graph"))
     assert keras | graph == engine[0] and keras - graph and graph - keras
+    assert {test for test in engine[0] if test.startswith("tests/laws/")} <= keras & graph
     assert {Path(test).parts[1] for test in graph - keras} == {"_engine", "canned", "heads", "compat"}
     assert chosen_by("tests/hooks/test_timing.py")[0] == {"tests/hooks/test_timing.py"}
     assert chosen_by("CHANGELOG.md", ".ci/run") == (set(), set())

@@ -312,48 +312,6 @@ def test_training_without_checkpoints_is_refused(make_estimator):
         et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=1), et.EvalSpec(AT_5))
 
 
-@pytest.mark.parametrize(
-    ("error", "match", "arguments"),
-    [
-        (TypeError, "`input_fn` must be callable, given: 'data'", {"input_fn": "data"}),
-        (ValueError, "Must specify max_steps > 0, given: 0", {"max_steps": 0}),
-        (TypeError, "All hooks must be `SessionRunHook` instances, given: 7", {"hooks": [7]}),
-        (TypeError, "CheckpointSaverListeners, given: 7$", {"saving_listeners": [7]}),
-        (TypeError, "CheckpointSaverListeners, given: 7, which is not a list", {"saving_listeners": 7}),
-    ],
-)
-def test_a_bad_train_spec_is_refused(error, match, arguments):
-    with pytest.raises(error, match=match):
-        et.TrainSpec(**{"input_fn": FAR} | arguments)
-
-
-@pytest.mark.parametrize(
-    ("error", "match", "arguments"),
-    [
-        (TypeError, "`input_fn` must be callable, given: None", {"input_fn": None}),
-        (ValueError, "Must specify steps > 0, given: 0", {"steps": 0}),
-        (ValueError, "Must specify every_steps > 0, given: 0", {"every_steps": 0}),
-        (ValueError, "start_delay_secs >= 0, given: -1", {"start_delay_secs": -1}),
-        (ValueError, "throttle_secs >= 0, given: -1", {"throttle_secs": -1}),
-        (TypeError, "`name` must be string, given: 7", {"name": 7}),
-        (TypeError, "All hooks must be `SessionRunHook` instances, given: 7", {"hooks": [7]}),
-        (
-            TypeError,
-            "`exporters` must be an Exporter, an iterable of Exporter, or `None`, found \\[7\\]",
-            {"exporters": [7]},
-        ),
-        (TypeError, "listeners must be EvaluationListeners, given: 7$", {"listeners": [7]}),
-        (TypeError, "listeners must be EvaluationListeners, given: 7, which is not a list", {"listeners": 7}),
-        (ValueError, "An Exporter cannot have a name that is `None` or empty", {"exporters": Recorder("")}),
-        (ValueError, "An Exporter cannot have a name that is `None` or empty", {"exporters": Recorder(None)}),
-        (ValueError, "must have unique names.*'a', 'a'", {"exporters": (Recorder(name) for name in "aa")}),
-    ],
-)
-def test_a_bad_eval_spec_is_refused(error, match, arguments):
-    with pytest.raises(error, match=match):
-        et.EvalSpec(**{"input_fn": FAR} | arguments)
-
-
 def test_specs_are_tuples_with_the_defaults_of_tf_estimator():
     assert et.TrainSpec(FAR) == (FAR, None, (), ())
     assert et.EvalSpec(FAR) == (FAR, 100, None, (), (), 120, 600, None, ())

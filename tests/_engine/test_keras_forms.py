@@ -5,12 +5,11 @@ import inspect
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train._engine.keras_forms import ARGUMENTS, MEMBERS, check_input_fn, shown
-from estimator_train.input_fns import arrays, augmented, class_weighted, generator
+from estimator_train._engine.keras_forms import ARGUMENTS, MEMBERS, shown
+from estimator_train.input_fns import arrays, class_weighted, generator
 
 X, Y = np.ones((8, 4), np.float32), np.arange(8) % 3
 DATA = arrays(X, Y, batch_size=4)
@@ -99,63 +98,6 @@ def test_a_subclass_may_define_the_members_of_a_model(model, tmp_path):
     assert hasattr(fitting, "fit")
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'value'"):
         _ = fitting.broken
-
-
-@pytest.mark.parametrize(
-    ("data", "given", "way"),
-    [
-        (X, "ndarray", "arrays"),
-        ([X, X], "list", "arrays"),
-        ((X, Y), "tuple", "arrays"),
-        ({"x": X}, "dict", "arrays"),
-        (tf.constant(X), "EagerTensor", "arrays"),
-        (Rows(), "<.*Rows object", "generator"),
-        (iter([X]), "<list_iterator", "generator"),
-        (tf.data.Dataset.range(3), "<_RangeDataset", "a function that creates"),
-        ("data", "'data'", "a function that creates"),
-        (None, "None", "a function that creates"),
-    ],
-)
-def test_data_in_place_of_an_input_fn_names_the_function_to_pass(data, given, way):
-    with pytest.raises(
-        TypeError, match=rf"^`input_fn` must be callable, given: {given}.*; pass .*{way}.*\.$"
-    ) as raised:
-        check_input_fn(data)
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: et.RunConfig(train_distribute="mirrored"),
-            "train_distribute must be a tf.distribute.*, got 'mirrored'",
-        ),
-        (
-            lambda: et.RunConfig(eval_distribute=tf.distribute.MirroredStrategy),
-            "eval_distribute must be a .*, got <class",
-        ),
-        (lambda: et.RunConfig(jit_compile="auto"), "jit_compile must be True or False, got 'auto'"),
-        (lambda: et.model_to_estimator("model.keras"), "pass the path of a saved model as keras_model_path"),
-        (lambda: et.Estimator("model.keras"), "a saved Keras model to model_to_estimator, as keras_model_path"),
-        (lambda: et.CallbacksHook("EarlyStopping"), "must be Keras callbacks, given: 'EarlyStopping'"),
-        (lambda: et.TrainSpec(DATA, hooks=CALLBACK), r"pass Keras callbacks as hooks=\[CallbacksHook"),
-        (lambda: et.TrainSpec(DATA, saving_listeners=[CALLBACK]), r"pass Keras callbacks as hooks=\[CallbacksHook"),
-        (lambda: et.EvalSpec(DATA, exporters=CALLBACK), r"et\.BestCheckpointExporter\(\) keeps the best"),
-        (lambda: augmented(DATA, keras.layers.RandomFlip()), "names, flip, .*; make layers a part of the model"),
-        (lambda: augmented(X, "light"), r"given: ndarray; pass et\.input_fns\.arrays"),
-        (lambda: class_weighted(X, [1, 2]), r"given: ndarray; pass et\.input_fns\.arrays"),
-        (lambda: et.input_fns.frozen_features(X), r"given: ndarray; pass et\.input_fns\.arrays"),
-        (lambda: generator(Rows()), "must be a function that returns a fresh iterator, given: <.*Rows"),
-        (lambda: arrays([X, X], [Y, Y]), r"x is a list of 2 arrays, .*; pass tuple\(x\) .*, or np.stack\(x\)"),
-        (lambda: arrays(tf.data.Dataset.range(3)), "x must be arrays, given: <_RangeDataset"),
-        (lambda: et.MultiClassHead(3, loss_fn="mse"), "loss_fn must be a function of labels and logits, given: 'mse'"),
-    ],
-)
-def test_values_in_the_form_of_keras_are_refused_in_one_line(call, message):
-    with pytest.raises((TypeError, ValueError), match=message) as raised:
-        call()
-    assert "\n" not in str(raised.value)
 
 
 def test_a_model_in_place_of_its_estimator_names_model_to_estimator(model, estimator):

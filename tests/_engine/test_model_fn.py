@@ -14,38 +14,6 @@ def spec(mode="train", **fields):
     return et.EstimatorSpec(mode, **{"loss": tf.constant(1.0), "train_op": tf.no_op()} | fields)
 
 
-@pytest.mark.parametrize(
-    ("mode", "missing"),
-    [("train", "loss"), ("train", "train_op"), ("eval", "loss"), ("infer", "predictions")],
-)
-def test_what_a_mode_needs_is_missed(mode, missing):
-    with pytest.raises(ValueError, match=f"Missing {missing}"):
-        spec(mode, **{missing: None})
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "message"),
-    [
-        ({"mode": "training"}, ValueError, "one of ModeKeys"),
-        ({"loss": 1.0}, TypeError, "loss must be Tensor, given: 1.0"),
-        ({"train_op": "minimize"}, TypeError, "train_op must be Operation or Tensor"),
-        ({"predictions": {"y": [1.0]}}, TypeError, r"predictions\[y\] must be Tensor"),
-        ({"predictions": 3}, TypeError, "predictions must be Tensor, given: 3"),
-        ({"predictions": tf.SparseTensor([[0]], [1.0], [1])}, TypeError, "predictions must be Tensor, given: Sparse"),
-        ({"eval_metric_ops": [1]}, TypeError, "eval_metric_ops must be a dict"),
-        ({"eval_metric_ops": {"mae": 1.0}}, TypeError, "must be .metric_value, update_op. tuples .* for key: mae"),
-        ({"scaffold": "saver"}, TypeError, "scaffold must be tf.train.Scaffold"),
-        ({"training_hooks": [print]}, TypeError, "All hooks must be SessionRunHook instances"),
-        ({"training_chief_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
-        ({"evaluation_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
-        ({"prediction_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
-    ],
-)
-def test_wrong_fields_are_named(fields, error, message):
-    with pytest.raises(error, match=message):
-        spec(**fields)
-
-
 def test_a_loss_that_is_no_scalar_is_an_error_and_one_element_becomes_one():
     with pytest.raises(ValueError, match="Loss must be scalar, given"):
         spec(loss=tf.constant([1.0, 2.0]))
@@ -77,18 +45,6 @@ def test_one_export_output_is_the_default_too_and_several_need_one():
     assert outputs == {"mine": y, "serving_default": y}
     with pytest.raises(ValueError, match="none is called 'serving_default'"):
         spec("infer", predictions={"y": tf.constant([1.0])}, export_outputs={"a": y, "b": y})
-
-
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        ([1], "`export_outputs` must be dict"),
-        ({"y": 1}, "must be ExportOutput objects, received: 1 for key: y"),
-    ],
-)
-def test_export_outputs_of_another_kind_cannot_be_served(outputs, message):
-    with pytest.raises(TypeError, match=message):
-        spec("infer", predictions=tf.constant([1.0]), export_outputs=outputs)
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])

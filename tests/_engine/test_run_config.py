@@ -342,13 +342,6 @@ def test_replace_keeps_disabled_checkpoints_disabled():
     assert config.save_checkpoints_secs is None
 
 
-@pytest.mark.parametrize("name", ["task_id", "is_chief", "no_such_setting"])
-def test_replacing_anything_else_is_refused(name):
-    message = rf"Replacing {name} is not supported\. Allowed properties are \['model_dir', 'tf_random_seed'"
-    with pytest.raises(ValueError, match=message):
-        RunConfig().replace(**{name: 1})
-
-
 @pytest.mark.parametrize("copied", [copy.deepcopy, RunConfig.replace])
 def test_copies_share_the_strategy_and_copy_the_session_config(strategy, copied):
     session_config = tf.compat.v1.ConfigProto(allow_soft_placement=True)

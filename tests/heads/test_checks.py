@@ -14,7 +14,6 @@ from estimator_train.heads import (
     LogisticRegressionHead,
     MultiClassHead,
     MultiLabelHead,
-    RegressionHead,
 )
 
 v1 = tf.compat.v1
@@ -111,30 +110,6 @@ def test_logits_of_an_unknown_dimension_are_checked_at_run_time(run):
     logits = v1.placeholder_with_default(tf.ones([2, 2]), [None, None])
     with pytest.raises(tf.errors.InvalidArgumentError, match="logits shape must be .*logits_dimension"):
         run(BinaryClassHead().predictions(logits, ["logits"]))
-
-
-@pytest.mark.parametrize(
-    ("head", "arguments", "message"),
-    [
-        (BinaryClassHead, {"loss_reduction": "none"}, "Invalid loss_reduction: none"),
-        (BinaryClassHead, {"loss_reduction": "mean"}, "Invalid loss_reduction: mean"),
-        (BinaryClassHead, {"loss_fn": lambda labels: labels}, "loss_fn must contain argument: logits"),
-        (BinaryClassHead, {"loss_fn": lambda labels, logits, x: x}, r"loss_fn has unexpected args: \['x'\]"),
-        (BinaryClassHead, {"thresholds": [0.5, 1.0]}, r"thresholds must be in \(0, 1\) range. Given: 1.0"),
-        (BinaryClassHead, {"label_vocabulary": "ab"}, "label_vocabulary should be a list or a tuple"),
-        (BinaryClassHead, {"label_vocabulary": PETS}, r"must be n_classes \(2\). Given: 3"),
-        (MultiClassHead, {"n_classes": 2}, "n_classes must be > 2: 2"),
-        (MultiClassHead, {"n_classes": None}, "n_classes must be > 2: None"),
-        (MultiClassHead, {"n_classes": 3, "label_vocabulary": ["a"]}, r"must be n_classes \(3\). Given: 1"),
-        (MultiLabelHead, {"n_classes": 1}, "n_classes must be > 1 for multi-label classification. Given: 1"),
-        (MultiLabelHead, {"n_classes": 3, "classes_for_class_based_metrics": [3]}, r"range \[0, 2\]. Given: 3"),
-        (MultiLabelHead, {"n_classes": 3, "classes_for_class_based_metrics": ["a"]}, "label_vocabulary must be provi"),
-        (RegressionHead, {"label_dimension": 0}, "Invalid label_dimension 0"),
-    ],
-)
-def test_arguments_that_cannot_be_used_are_refused(head, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        head(**arguments)
 
 
 def test_thresholds_and_keys_may_come_from_iterators_and_arrays():

@@ -142,20 +142,6 @@ def test_name_and_size_are_those_of_the_heads_together():
 
 
 @pytest.mark.parametrize(
-    ("heads", "weights", "message"),
-    [
-        ([], None, "Must specify heads"),
-        ([RegressionHead()], None, "must have name specified"),
-        ([RegressionHead(name="a"), BinaryClassHead(name="a")], None, "must have different names. Given: .'a', 'a'.$"),
-        ([RegressionHead(name="a")], [1.0, 2.0], r"len\(heads\): 1. Given len\(head_weights\): 2"),
-    ],
-)
-def test_arguments_that_cannot_be_used_are_refused(heads, weights, message):
-    with pytest.raises(ValueError, match=message):
-        MultiHead(heads, weights)
-
-
-@pytest.mark.parametrize(
     ("labels", "logits", "message"),
     [
         ({"a": [[1]]}, [[1.0, 1.0, 1.0]], r"labels has missing values for head\(s\): \['c'\]"),

@@ -155,24 +155,6 @@ def test_periodic_hooks_keep_their_interval_with_several_steps_a_call(tmp_path):
     assert calls == [4, 8, 12, 16]
 
 
-def test_both_intervals_or_none_are_refused(estimator):
-    with pytest.raises(ValueError, match="the other be None; given: run_every_secs=60 and run_every_steps=5"):
-        early.make_early_stopping_hook(estimator, bool, run_every_steps=5)
-    with pytest.raises(ValueError, match="the other be None; given: run_every_secs=60 and run_every_steps=5"):
-        early.stop_if_lower_hook(estimator, "loss", 1, run_every_steps=5)
-    with pytest.raises(ValueError, match="given: run_every_secs=None and run_every_steps=None"):
-        early.make_early_stopping_hook(estimator, bool, run_every_secs=None)
-
-
-def test_arguments_of_other_types_are_refused(estimator):
-    with pytest.raises(TypeError, match="`estimator` must have type `tf.estimator.Estimator`. Got: 'run'"):
-        early.make_early_stopping_hook("run", bool)
-    with pytest.raises(TypeError, match="`estimator` must have type `tf.estimator.Estimator`. Got: 'run'"):
-        early.stop_if_lower_hook("run", "loss", 1)
-    with pytest.raises(TypeError, match="should_stop_fn must be callable, given: True"):
-        early.make_early_stopping_hook(estimator, True)
-
-
 # strategies
 
 

@@ -139,13 +139,3 @@ def test_a_scalar_is_refused(x):
 def test_empty_data_is_refused(x):
     with pytest.raises(ValueError, match="empty"):
         arrays(x)
-
-
-def test_weights_need_labels():
-    with pytest.raises(ValueError, match="sample_weight requires y"):
-        arrays(X, sample_weight=Y)
-
-
-def test_a_batch_size_below_one_is_refused():
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        arrays(np.arange(3), batch_size=0)

@@ -352,8 +352,3 @@ def test_an_unknown_rank_is_that_of_the_first_tuple():
     signature = tf.TensorSpec(None, tf.float32), tf.TensorSpec(None, tf.int32)
     dataset = generator(examples, batch_size=2, output_signature=signature)()
     assert dataset.element_spec == (tf.TensorSpec((None, None), tf.float32), tf.TensorSpec((None,), tf.int32))
-
-
-def test_a_batch_size_below_one_is_refused():
-    with pytest.raises(ValueError, match="batch_size must be at least 1, or None if each tuple is a batch; got 0"):
-        generator(lambda: iter([(1, 2)]), batch_size=0)

@@ -18,27 +18,6 @@ def test_a_predict_output_names_a_single_tensor_and_joins_tuple_keys():
     assert (names(signature.inputs), names(signature.outputs)) == ({"x": "y:0"}, {"y": "y:0"})
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: export.PredictOutput({1: floats()}), "Prediction output key must be a string; got 1"),
-        (lambda: export.PredictOutput({"y": 1.0}), "Prediction output value must be a Tensor; got 1.0"),
-        (lambda: export.ClassificationOutput(), "At least one of `scores` and `classes` must be defined"),
-        (lambda: export.ClassificationOutput(scores=tf.constant([1])), "scores must be a float32 Tensor"),
-        (lambda: export.ClassificationOutput(classes=tf.constant([1])), "classes must be a string Tensor"),
-        (lambda: export.RegressionOutput(tf.constant([1])), "value must be a float32 Tensor"),
-        (lambda: export.EvalOutput(metrics={"m": (1.0, floats())}), "metrics/m output value must be a Tensor"),
-        (
-            lambda: export.EvalOutput(metrics={"m": (floats(), 1.0)}),
-            "metrics/m update_op must be a Tensor or Operation",
-        ),
-    ],
-)
-def test_a_bad_output_is_reported(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 def test_classification_and_regression_take_one_string_tensor():
     scores = floats("scores")
     classes = v1.placeholder(tf.string, [None], name="classes")

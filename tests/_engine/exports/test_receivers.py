@@ -22,30 +22,6 @@ def test_a_serving_receiver_takes_sparse_and_ragged_features_and_int_keys():
     assert export.ServingInputReceiver(features, floats()).features == features
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((None, 1), "features must be defined"),
-        (({"x": 1.0}, "x"), "feature x must be a Tensor"),
-        (({1.5: "x"}, "x"), "feature keys must be strs or ints: 1.5"),
-        (("x", None), "receiver_tensors must be defined"),
-        (("x", {1: "x"}), "receiver_tensor keys must be strs: 1"),
-        (("x", "x", ["x"]), "receiver_tensors_alternatives must be a dict"),
-        (("x", "x", {"raw": 1.0}), "receiver_tensors_alternative input must"),
-    ],
-)
-def test_a_bad_receiver_is_reported(arguments, message):
-    x = floats()
-
-    def with_tensors(value):
-        if isinstance(value, dict):
-            return {key: with_tensors(item) for key, item in value.items()}
-        return x if value == "x" else value
-
-    with pytest.raises(ValueError, match=message):
-        export.ServingInputReceiver(*map(with_tensors, arguments))
-
-
 def test_a_tensor_serving_receiver_gives_the_tensor_as_it_is():
     x = floats()
     receiver = export.TensorServingInputReceiver(x, x)

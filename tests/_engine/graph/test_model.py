@@ -87,24 +87,6 @@ def test_model_fn_is_given_what_it_names(make_estimator):
     assert seen["config"].model_dir == estimator.model_dir
 
 
-def test_an_unknown_argument_of_model_fn_is_named():
-    with pytest.raises(ValueError, match=r"not expected args: \['learning_rate'\]"):
-        et.Estimator(lambda features, labels, learning_rate: None)
-
-
-@pytest.mark.parametrize(
-    ("model_fn", "params", "message"),
-    [
-        (None, None, "model_fn must be provided"),
-        (lambda labels: None, None, "must include features"),
-        (lambda features: None, {"rate": 1}, "does not include params"),
-    ],
-)
-def test_model_fns_that_cannot_be_called_are_refused(model_fn, params, message):
-    with pytest.raises(ValueError, match=message):
-        et.Estimator(model_fn, params=params)
-
-
 def test_labels_for_a_model_fn_without_labels_are_an_error(make_estimator):
     estimator = make_estimator(lambda features, mode: mean_spec(mode, tf.constant(0.0)))
     with pytest.raises(ValueError, match="model_fn does not take labels, but input_fn returns labels"):
@@ -144,16 +126,6 @@ def test_subclasses_may_add_members_but_override_none():
 
 
 # train, evaluate, predict
-
-
-@pytest.mark.smoke
-def test_training_resumes_from_the_newest_checkpoint(make_estimator):
-    estimator = make_estimator()
-    estimator.train(numbers(4, epochs=None), max_steps=2)
-    estimator.train(numbers(4, epochs=None), steps=3)
-    estimator.train(numbers(4, epochs=None), max_steps=5)
-    assert estimator.get_variable_value("w") == 5 * 1.5
-    assert estimator.get_variable_value("global_step") == 5
 
 
 @pytest.mark.smoke
@@ -434,7 +406,6 @@ def test_tables_of_the_input_are_initialised(make_estimator):
 @pytest.mark.parametrize(
     ("kind", "cross_device_ops"),
     [
-        pytest.param(tf.distribute.MirroredStrategy, None, marks=pytest.mark.slow),
         (v1.distribute.MirroredStrategy, None),
         pytest.param(
             *(tf.distribute.MirroredStrategy, tf.distribute.HierarchicalCopyAllReduce()), marks=pytest.mark.slow
@@ -450,14 +421,6 @@ def test_two_replicas_average_gradients_and_losses(kind, cross_device_ops, make_
     assert "Loss for final step: -40.25." in log_lines  # w is 3.5, x is 9.5 and 13.5
 
 
-@pytest.mark.slow
-def test_three_replicas_all_count_in_the_average_gradient(make_estimator):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"])
-    estimator = make_estimator(train_distribute=strategy)
-    estimator.train(numbers(12, batch_size=4), max_steps=1)
-    assert estimator.get_variable_value("w") == np.mean([1.5, 5.5, 9.5])
-
-
 @pytest.mark.gpu(2)
 def test_two_gpus_average_the_gradients_of_a_model_fn_by_nccl(gpus, make_estimator):
     estimator = make_estimator(train_distribute=gpus(2))
@@ -469,15 +432,6 @@ def test_two_gpus_average_the_gradients_of_a_model_fn_by_nccl(gpus, make_estimat
 def test_one_device_strategy_trains_as_none_does(make_estimator):
     estimator = make_estimator(train_distribute=tf.distribute.OneDeviceStrategy("CPU:1"))
     assert estimator.train(numbers(4), steps=1).get_variable_value("w") == 1.5
-
-
-# In batches of 4; tests/_engine/distribution/test_replica_input.py has what is shared out in every case.
-@pytest.mark.slow
-@pytest.mark.parametrize(("replicas", "count"), [(2, 9), (3, 10)])
-def test_evaluation_of_odd_batches_counts_every_example_once(replicas, count, mirrored, make_estimator):
-    estimator = make_estimator(eval_distribute=mirrored(replicas))
-    results = estimator.evaluate(numbers(count))
-    assert results["mean"] == (count - 1) / 2
 
 
 @pytest.mark.slow
@@ -873,19 +827,6 @@ def test_device_fn_and_session_config_reach_graph_and_session(make_estimator):
 def receiver():
     x = v1.placeholder(tf.float32, [None], name="x")
     return et.export.ServingInputReceiver({"x": x}, {"x": x})
-
-
-def test_an_exported_model_predicts_what_predict_gives(trained, tmp_path):
-    (tmp_path / "words.txt").write_text("a\nb\n")
-    extra = {"lists/words.txt": str(tmp_path / "words.txt")}
-    folder = trained.export_saved_model(str(tmp_path / "export"), receiver, assets_extra=extra)
-    assert isinstance(folder, bytes)
-    assert os.path.basename(folder).isdigit()
-    assert (tmp_path / "export" / os.path.basename(folder.decode()) / "assets.extra/lists/words.txt").read_text()
-    served = tf.saved_model.load(folder.decode()).signatures["serving_default"](x=tf.constant([2.0, 4.0]))
-    predictions = trained.predict(lambda: tf.data.Dataset.from_tensors({"x": [2.0, 4.0]}))
-    assert served["y"].numpy().tolist() == [prediction["y"] for prediction in predictions] == [3, 6]
-    assert os.listdir(tmp_path / "export") == [os.path.basename(folder.decode())]
 
 
 def test_a_variable_or_checkpoint_that_is_missing_is_a_value_error(make_estimator, tmp_path):

@@ -59,30 +59,11 @@ def test_tf_config_may_be_absent_or_empty(monkeypatch, text):
     assert read_tf_config() == {}
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("{not json", r"TF_CONFIG is not valid JSON .*'\{not json'"),
-        (" ", "TF_CONFIG is not valid JSON"),
-        pytest.param(100_000 * "[", r"TF_CONFIG is not valid JSON \(.*recursion", id="nested"),
-        ("[]", r"TF_CONFIG must be a JSON object, .*got '\[\]'"),
-        ("null", "TF_CONFIG must be a JSON object"),
-        ('{"cluster": {"worker": 5}}', "worker in TF_CONFIG's cluster must be a list of host:port, got 5"),
-    ],
-)
-def test_a_tf_config_that_is_not_a_json_object_is_refused_in_one_line(monkeypatch, text, message):
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match=message) as refusal:
+def test_json_that_is_nested_too_deeply_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", 100_000 * "[")  # tests/golden_errors.py has other values
+    with pytest.raises(ValueError, match=r"TF_CONFIG is not valid JSON \(.*recursion") as refusal:
         read_tf_config()
     assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("key", ["cluster", "task", "service"])
-@pytest.mark.parametrize("value", ["worker", [], 0])
-def test_parts_of_tf_config_that_are_not_json_objects_raise_type_error(set_tf_config, key, value):
-    set_tf_config({key: value})
-    with pytest.raises(TypeError, match=f"{key} in TF_CONFIG must be a JSON object"):
-        read_tf_config()
 
 
 # The task
@@ -184,56 +165,6 @@ def test_an_evaluator_needs_no_chief_if_the_first_worker_may_be_one():
     assert task.is_evaluator and task.num_training_tasks == 2
     with pytest.raises(ValueError, match="exactly one chief"):
         task_of({"worker": ["w:1"], "ps": ["p:1"]}, "evaluator")
-
-
-@pytest.mark.parametrize(
-    "cluster, task, message",
-    [
-        ({"worker": ["w:1"]}, {"type": "worker", "index": 0}, "exactly one chief"),
-        ({"chief": ["c:1", "c:2"]}, {"type": "chief", "index": 0}, "exactly one chief"),
-        ({"chief": []}, {"type": "chief", "index": 0}, "exactly one chief"),
-        ({"master": ["m:1", "m:2"]}, {"type": "master", "index": 0}, "exactly one master"),
-        (CLUSTER | {"evaluator": ["e:1", "e:2"]}, {"type": "chief", "index": 0}, "at most one evaluator"),
-        (CLUSTER, None, "needs a type"),
-        (CLUSTER, {"index": 0}, "needs a type"),
-        (CLUSTER, {"type": "worker"}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "worker", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "worker", "index": 0.5}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "evaluator", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "worker", "index": 2}, "worker 2 of TF_CONFIG's task is not in its cluster"),
-        (CLUSTER, {"type": "boss", "index": 0}, "boss 0 of TF_CONFIG's task is not in its cluster"),
-        (LEGACY_CLUSTER, {"type": "evaluator", "index": 0}, "evaluator needs a chief: rename master"),
-        (LEGACY_CLUSTER | {"chief": ["c:1"]}, {"type": "chief", "index": 0}, "both a chief and a master"),
-        (None, {"type": "chief", "index": 0}, "no cluster, so its task can only be worker 0"),
-        (None, {"type": "evaluator", "index": 0}, "no cluster, so its task can only be worker 0"),
-        (None, {"type": "worker", "index": 1}, "no cluster, so its task can only be worker 0"),
-        (None, {"type": "worker", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
-    ],
-)
-def test_a_wrong_cluster_or_task_is_refused(cluster, task, message):
-    with pytest.raises(ValueError, match=message):
-        ClusterTask.from_tf_config({"cluster": cluster, "task": task})
-
-
-def test_an_address_that_is_not_a_string_raises_type_error():
-    with pytest.raises(TypeError, match="Task address 2222 must be bytes or unicode"):
-        task_of({"chief": [2222]}, "chief")
-
-
-@pytest.mark.parametrize(
-    ("cluster", "message"),
-    [
-        ([], r"cluster in TF_CONFIG must be a JSON object"),
-        ({"chief": [2222], "worker": ["w:1"]}, "Task address 2222 must be bytes or unicode"),
-        ({"chief": ["c:1"], "worker": [10.5]}, "Task address 10.5 must be bytes or unicode"),
-        ({"chief": ["c:1"], "worker": {"0": 7}}, "Task address 7 must be bytes or unicode"),
-        ({"chief": [None], "worker": ["w:1"]}, "Task address None must be bytes or unicode"),
-    ],
-)
-def test_parts_of_other_types_are_one_line_to_the_command(set_tf_config, cluster, message):
-    set_tf_config({"cluster": cluster, "task": {"type": "chief", "index": 0}})
-    with pytest.raises(ValueError, match=f"^TF_CONFIG is wrong: .*{message}.*; correct or unset it$"):
-        this_task()
 
 
 def test_service_and_session_masters_are_those_of_tf_config():

@@ -183,20 +183,6 @@ def test_it_is_for_training_a_keras_model(scans, estimator):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"dtype": "int8"}, "float32, float16, got 'int8'"), ({"batch_size": 0}, "at least 1, got 0")],
-)
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        frozen_features(lambda: None, **arguments)
-
-
-def test_examples_must_be_an_input_fn():
-    with pytest.raises(TypeError, match="`examples` must be callable, given: ndarray"):
-        frozen_features(np.zeros(3))
-
-
-@pytest.mark.parametrize(
     ("dataset", "message"),
     [
         (lambda: tf.data.Dataset.from_tensors(np.zeros((2, 8, 8, 3))).repeat(), "has no end: num_epochs=1"),

@@ -82,15 +82,6 @@ def test_a_rate_on_replicas(train, classifier, mirrored):
     assert train(classifier(keras.optimizers.SGD(0.125), metrics=()), **config)[1] == [0.125, 0.125]
 
 
-@pytest.mark.slow
-def test_a_schedule_resumes_at_its_step(train, classifier):
-    def compiled():
-        schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0, 2], [1.0, 0.5, 0.25])
-        return classifier(keras.optimizers.SGD(schedule), metrics=())
-
-    assert [*train(compiled())[1], *train(compiled())[1]] == [1, 0.5, 0.5, 0.25]
-
-
 def test_other_hyperparameters_that_are_saved_follow_too(train, classifier):
     train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.9), metrics=()))
     estimator, _ = train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.5), metrics=()))

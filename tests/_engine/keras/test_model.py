@@ -538,18 +538,6 @@ def test_a_model_that_cannot_be_copied_says_what_to_pass_and_that_works(data, ba
     assert estimator.train(batches(data, 32)).get_variable_value("global_step") == 3
 
 
-def test_an_uncompiled_model_is_refused():
-    model = keras.Sequential([layers.Dense(1, input_shape=(1,))])
-    with pytest.raises(ValueError, match="has not been compiled"):
-        et.model_to_estimator(model)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"keras_model": 1, "keras_model_path": "x"}])
-def test_exactly_one_model_is_taken(arguments):
-    with pytest.raises(ValueError, match="ither `keras_model` or `keras_model_path`"):
-        et.model_to_estimator(**arguments)
-
-
 def test_a_metric_called_global_step_is_refused(data, batches, tmp_path, classifier):
     estimator = estimator_of(classifier(metrics=[keras.metrics.MeanSquaredError(name="global_step")]), tmp_path)
     with pytest.raises(ValueError, match="global_step"):

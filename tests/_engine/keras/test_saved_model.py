@@ -41,13 +41,6 @@ def predictions(estimator, data):
 
 
 @pytest.mark.slow
-def test_an_export_predicts_what_predict_gives(estimator, data, tmp_path):
-    folder = estimator.export_saved_model(tmp_path / "export", raw()).decode()
-    served = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0]))
-    np.testing.assert_allclose(served["classes"], predictions(estimator, data), atol=1e-6)
-
-
-@pytest.mark.slow
 def test_parsed_examples_and_placeholders_of_v1_are_served(estimator, data, tmp_path):
     def receiver():
         examples = v1.placeholder(tf.string, [None])
@@ -104,16 +97,6 @@ def test_lookup_tables_are_exported(tmp_path):
     given = tf.constant([["b"], ["z"]])
     served = tf.saved_model.load(folder).signatures["serving_default"](word=given)
     np.testing.assert_allclose(served["vector"], model(given), atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_model_trained_over_replicas_is_exported(classifier, data, batches, mirrored, tmp_path):
-    config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(2))
-    estimator = et.model_to_estimator(classifier("sgd"), config=config).train(batches(data, 16))
-    folder = estimator.export_saved_model(tmp_path / "export", raw()).decode()
-    (served,) = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0])).values()
-    examples = estimator.predict(lambda: tf.data.Dataset.from_tensor_slices(data[0]).batch(32))
-    np.testing.assert_allclose(served, np.stack([next(iter(e.values())) for e in examples]), atol=1e-6)
 
 
 def test_training_modes_are_refused(estimator, tmp_path):

@@ -88,17 +88,11 @@ def dropout_and_noise():
     return [*dropout, layers.GaussianNoise(0.5), layers.AlphaDropout(0.2)]
 
 
-SETTINGS = [{"jit_compile": True, "steps_per_loop": 3}, {"recompute": True, "accumulate_steps": 2}]
+SETTINGS = [{}, {"jit_compile": True, "steps_per_loop": 3}, {"recompute": True, "accumulate_steps": 2}]
 
 
 @pytest.mark.slow
-def test_two_replicas_resume_with_the_numbers_of_an_unbroken_training(mirrored, tmp_path):
-    assert_resumed_as_unbroken(tmp_path, dropout_and_noise, replicas=mirrored(2))
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, *(pytest.param(settings, marks=pytest.mark.slow) for settings in SETTINGS)], ids=str
-)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_a_resumed_training_draws_the_numbers_of_an_unbroken_one(settings, tmp_path):
     assert_resumed_as_unbroken(tmp_path, dropout_and_noise, **settings)
 
