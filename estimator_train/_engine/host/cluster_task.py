@@ -116,7 +116,7 @@ def this_task() -> ClusterTask:
             raise ValueError("TF_CONFIG has parameter servers, which need a model_fn; use a script of your own")
         return ClusterTask.from_tf_config(tf_config, synchronous=has_several_tasks(tf_config))
     except TypeError as error:  # the class of RunConfig's errors, as in tf.estimator
-        raise ValueError(f"TF_CONFIG is wrong: {error}; correct or unset it") from error
+        raise ValueError(f"TF_CONFIG is wrong: {str(error).removesuffix('.')}; correct or unset it") from error
 
 
 def has_several_tasks(tf_config: dict) -> bool:
