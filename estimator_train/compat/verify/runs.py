@@ -75,7 +75,7 @@ def run(
         code = _exit_code(child, time_limit, until)
     seconds = time.perf_counter() - start
     if code is None:
-        raise NotVerifiedError(f"{program[0]} has not ended after {time_limit:g} seconds with {python}")
+        raise NotVerifiedError(f"the script has not ended after {time_limit:g} seconds with {python}")
     return Run(directory, output.read_text(errors="replace"), errors.read_text(errors="replace"), code, seconds)
 
 

@@ -42,15 +42,16 @@ def test_the_keras_and_the_cluster_of_this_shell_are_not_for_scripts(script, tmp
     assert ran.output == "['OTHER']\n"
 
 
-def test_a_time_limit_kills_a_script_and_what_it_has_started(script, tmp_path):
-    path = script(
+def test_a_time_limit_kills_a_script_and_what_it_has_started(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script(
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
         "open('child', 'w').write(str(child.pid))\n"
         "time.sleep(60)"
     )
-    with pytest.raises(NotVerifiedError, match=r"script\.py has not ended after 3 seconds with "):
-        run(sys.executable, [path], tmp_path / "old", time_limit=3)
+    with pytest.raises(NotVerifiedError, match="^the script has not ended after 3 seconds with "):
+        run(sys.executable, ["-m", "script"], tmp_path / "old", time_limit=3)
     child = int((tmp_path / "old" / "child").read_text())
     deadline = time.monotonic() + 30
     while _runs(child):
