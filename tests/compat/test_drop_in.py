@@ -57,6 +57,8 @@ def test_every_way_to_the_v2_namespace_leads_to_estimator_train(statement):
         "import tensorflow.compat.v1 as tf; found = tf.estimator.Estimator",
         "import tensorflow.compat.v1 as tf; found = tf.compat.v1.estimator.Estimator",
         "import tensorflow._api.v2.compat.v1 as tf; found = tf.estimator.Estimator",
+        "from tensorflow.compat.v2.compat.v1 import estimator; found = estimator.Estimator",
+        "import tensorflow.compat.v1.compat.v1.estimator as estimator; found = estimator.Estimator",
         "from tensorflow.compat.v1 import estimator; found = estimator.Estimator",
         "from tensorflow.compat.v1.estimator import Estimator as found",
         "from tensorflow_estimator import estimator; found = estimator.Estimator",

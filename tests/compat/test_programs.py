@@ -50,6 +50,7 @@ def test_a_trainer_of_registered_models_by_an_experiment(tmp_path):
     assert result["accuracy"] == 1 and result["global_step"] == 60
     assert result["exports"] == ["export/Servo"]
     assert result["loaded_before"] == [] and result["cluster"] == {}
-    # The names and shapes of TensorFlow 1.15's layers, under the scope of both slim and tf.contrib.layers.
+    # The layers under the scope of both slim and tf.contrib.layers. TensorFlow 1.15.5 printed these names and shapes
+    # for the program with tf.data.Dataset in place of the one of tf.contrib.data, and without its resolver.
     shapes = {"conv/conv_1/weights": [3, 3, 1, 3], "conv/conv_1/LayerNorm/gamma": [3], "logits/biases": [2]}
     assert {f"small_net/{name}": shape for name, shape in shapes.items()}.items() <= result["shapes"].items()

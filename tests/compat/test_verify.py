@@ -216,7 +216,7 @@ def test_an_estimator_is_compared_with_that_of_tensorflow_2_15(planted, tmp_path
     python = os.environ["ESTIMATOR_TRAIN_TF215"]
     result = verify("script.py", [planted], python=python, directory=tmp_path / "runs", same_initial_values=True)
     kinds = {each.name.kind for each in result.comparison.compared}
-    assert kinds == {"checkpoint", "event", "export", "printed", "exit"}
+    assert kinds == {"initial value", "checkpoint", "event", "export", "printed", "exit"}
     assert result.comparison.only_old == result.comparison.only_new == []
     different = [each.name for each in result.comparison.compared if each.difference > 1e-5]
     assert [(name.kind, name.step) for name in different[:1]] == {"nothing": [], "epsilon": [("checkpoint", 2)]}[

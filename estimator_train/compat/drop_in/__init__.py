@@ -63,6 +63,11 @@ def _take_over(tf):
         modules = [getattr(package, version) for package in (tf.compat, tf.compat.v1.compat, tf.compat.v2.compat)]
         for module in [*modules, private_tensorflow.unwrapped_compat_module(version)]:
             module.estimator = estimator
+        # Else an import statement would execute TensorFlow's files again, as modules that have no estimator.
+        for outer, package in (("v1", tf.compat.v1.compat), ("v2", tf.compat.v2.compat)):
+            path = f"tensorflow.compat.{outer}.compat"
+            sys.modules |= {path: package, f"{path}.{version}": getattr(package, version)}
+            sys.modules[f"{path}.{version}.estimator"] = estimator
 
 
 class _Named(old_paths.Provider):

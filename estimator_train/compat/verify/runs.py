@@ -37,8 +37,12 @@ class Run(NamedTuple):
 
     @property
     def last_line(self) -> str:
-        """The last line of the errors, which names the one that ended the script."""
-        lines = self.errors.strip().splitlines() or [f"exit code {self.code}"]
+        """The last line of the errors, which names the one that ended the script, if it has ended by one."""
+        lines = self.errors.strip().splitlines()
+        if not lines:
+            return f"exit code {self.code}"
+        if self.code != 1:  # a signal, or the script's own code; it may have left a warning there
+            return f"exit code {self.code}, after the line: {lines[-1]}"
         return lines[-1]
 
 
@@ -71,7 +75,7 @@ def run(
         code = _exit_code(child, time_limit, until)
     seconds = time.perf_counter() - start
     if code is None:
-        raise NotVerifiedError(f"{program[0]} has not ended after {time_limit:g} seconds with {python}")
+        raise NotVerifiedError(f"the script has not ended after {time_limit:g} seconds with {python}")
     return Run(directory, output.read_text(errors="replace"), errors.read_text(errors="replace"), code, seconds)
 
 
@@ -102,12 +106,13 @@ def tensorflow_version(python: str) -> str:
     """Returns the version of the TensorFlow of a Python. Raises NotVerifiedError if it has none."""
     code = "import tensorflow as tf; print(tf.__version__)"
     asked = subprocess.run([python, "-c", code], capture_output=True, text=True)
-    if asked.returncode:
-        error = asked.stderr.strip().splitlines()[-1]
+    version = ["", *asked.stdout.split()][-1]
+    if asked.returncode or not version[:1].isdecimal():
+        error = ["it is no Python", *asked.stderr.strip().splitlines()][-1]
         raise NotVerifiedError(
             f"{python} has no TensorFlow: {error}; give {_TENSORFLOW_2}; or, for TensorFlow 1, {_TENSORFLOW_1}"
         )
-    return asked.stdout.split()[-1]
+    return version
 
 
 def why_it_fails(run: Run, version: str) -> str:

@@ -1,7 +1,8 @@
 """HParams: settings that keep their types, from texts, JSON and dicts.
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with its
-tf.contrib.training.HParams. All hold there, but it refuses "layers=3" for a list and functions in to_json.
+tf.contrib.training.HParams. All hold there, but it refuses "layers=3" and "layers[1]=5" for a list, and functions in
+to_json, and it has other messages for "fast=yes" and for texts with an index.
 """
 
 import json
@@ -80,4 +81,9 @@ def test_json_goes_both_ways(hparams):
     values = json.loads(hparams.to_json(sort_keys=True))
     assert "function" not in values and values["layers"] == [1, 2]
     assert hparams.parse_json('{"layers": [3], "name": "z"}').layers == [3]
-    assert str(HParams(b=1, a="x")) == "[('a', 'x'), ('b', 1)]"
+
+
+def test_they_are_printed_in_their_order_and_represented_sorted():
+    hparams = HParams(b=1, a="x", sizes=[1, 2])
+    assert str(hparams) == "b=1,a=x,sizes=[1, 2]"
+    assert repr(hparams) == "HParams([('a', 'x'), ('b', 1), ('sizes', [1, 2])])"

@@ -1,7 +1,7 @@
 """tensorflow.examples.tutorials.mnist.input_data, with the results of TensorFlow 1.15.
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once on the same files, and all
-hold there, but that it downloads what is missing.
+hold there, but that it takes folders as texts alone, downloads what is missing, and says "MNIST label file".
 """
 
 import gzip

@@ -29,6 +29,12 @@ def test_a_script_finds_itself_in_its_directory_with_temporary_files_below(scrip
     assert (ran.code, ran.last_line) == (1, "the last line") and 0 < ran.seconds < 60
 
 
+def test_an_exit_code_of_the_scripts_own_is_not_taken_for_its_last_warning(tmp_path):
+    ran = Run(tmp_path, "", "a warning\n", 3, 1.0)
+    assert ran.last_line == "exit code 3, after the line: a warning"
+    assert ran._replace(errors="").last_line == "exit code 3"
+
+
 def test_the_keras_and_the_cluster_of_this_shell_are_not_for_scripts(script, tmp_path):
     variables = dict.fromkeys(["TF_CONFIG", "TF_USE_LEGACY_KERAS", "OTHER"], "1")
     path = script(f"import os; print([name for name in {list(variables)} if name in os.environ])")
@@ -36,15 +42,16 @@ def test_the_keras_and_the_cluster_of_this_shell_are_not_for_scripts(script, tmp
     assert ran.output == "['OTHER']\n"
 
 
-def test_a_time_limit_kills_a_script_and_what_it_has_started(script, tmp_path):
-    path = script(
+def test_a_time_limit_kills_a_script_and_what_it_has_started(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script(
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
         "open('child', 'w').write(str(child.pid))\n"
         "time.sleep(60)"
     )
-    with pytest.raises(NotVerifiedError, match=r"script\.py has not ended after 3 seconds with "):
-        run(sys.executable, [path], tmp_path / "old", time_limit=3)
+    with pytest.raises(NotVerifiedError, match="^the script has not ended after 3 seconds with "):
+        run(sys.executable, ["-m", "script"], tmp_path / "old", time_limit=3)
     child = int((tmp_path / "old" / "child").read_text())
     deadline = time.monotonic() + 30
     while _runs(child):
@@ -101,3 +108,9 @@ def test_a_python_without_tensorflow_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(NotVerifiedError, match=r"has no TensorFlow: ImportError: not here; give .*=2\.15\.1; .*=1\."):
         tensorflow_version(sys.executable)
+
+
+@pytest.mark.parametrize("program", ["true", "false", "echo"])
+def test_a_program_that_is_no_python_is_refused(program):
+    with pytest.raises(NotVerifiedError, match=f"{program} has no TensorFlow: it is no Python; give "):
+        tensorflow_version(program)

@@ -93,7 +93,7 @@ def _show(result: Verification, tolerance: float, same_initial_values: bool) -> 
     if result.not_compared:
         click.echo(f"\nnot compared: {printable('; '.join(result.not_compared))}")
     if result.comparison.largest > tolerance:
-        click.echo(f"\n{_how_different(result, tolerance, same_initial_values)}")
+        click.echo(f"\n{_how_different(result, tolerance, same_initial_values)}{_hint_on_seeds(result, tolerance)}")
         return 1
     click.echo(f"\nequal up to {result.comparison.largest:.1e}")
     return 0
@@ -110,6 +110,18 @@ def _how_different(result: Verification, tolerance: float, same_initial_values: 
     if noise.in_initial_values and not same_initial_values:
         seeds = f"--same-initial-values, and {seeds}"
     return f"different, but so are two runs with TensorFlow {old}, and chance can hide a difference: give {seeds}"
+
+
+def _hint_on_seeds(result: Verification, tolerance: float) -> str:
+    """Returns what to do with a seed, from which TensorFlow 1 draws other initial values; empty if none differ."""
+    old, noise = result.versions[0], result.noise
+    differs = any(each.difference > tolerance for each in result.comparison.compared if each.name.step == 0)
+    if not old.startswith("1.") or not differs or (noise and noise.in_initial_values):
+        return ""
+    return (
+        f"; TensorFlow {old} draws other numbers from a seed: if the script seeds its graphs, leave that out, and give "
+        "--same-initial-values"
+    )
 
 
 def _show_comparison(result: Verification, tolerance: float) -> None:

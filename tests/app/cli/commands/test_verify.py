@@ -19,13 +19,14 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").touch()
 
-    def run(old, new, *flags, not_compared=(), errors="", noise=None):
+    def run(old, new, *flags, not_compared=(), errors="", noise=None, old_version="2.15.1"):
         given = {}
 
         def verified(script, arguments, **settings):
             given.update(settings, arguments=arguments)
             runs = Run(tmp_path, "", "", 0, 1.25), Run(tmp_path, "", errors, int(bool(errors)), 2.0)
-            return verify.Verification(("2.15.1", "2.21.0"), runs, verify.compare(old, new), list(not_compared), noise)
+            versions = old_version, "2.21.0"
+            return verify.Verification(versions, runs, verify.compare(old, new), list(not_compared), noise)
 
         monkeypatch.setattr(verify, "verify", verified)
         arguments = ["verify", "script.py", "--python215", sys.executable, *flags]
@@ -134,6 +135,18 @@ def test_the_last_line_names_chance_and_what_to_seed(run, again, in_initial_valu
     code, output, _ = run({LOSS: 0.5}, {LOSS: 0.6}, *flags, noise=noise)
     assert code == 1 and last_line in output.splitlines(keepends=True)[-1]
     assert f"0.6       1.0e-01       {abs(again - 0.5):.1e}" in output and "2.15.1 twice" in output
+
+
+@pytest.mark.parametrize(
+    ("old_version", "step", "drawn_anew", "is_named"),
+    [("1.15.5", 0, False, True), ("1.15.5", 0, True, False), ("1.15.5", 20, False, False), ("2.15.1", 0, False, False)],
+)
+def test_seeds_from_which_tensorflow_1_draws_otherwise_are_named(run, old_version, step, drawn_anew, is_named):
+    weight = WEIGHT._replace(step=step)
+    noise = Noise(verify.compare({weight: 1.0}, {weight: 1.0}), drawn_anew)
+    output = run({weight: 1.0}, {weight: 2.0}, noise=noise, old_version=old_version)[1]
+    hint = "; TensorFlow 1.15.5 draws other numbers from a seed: if the script seeds its graphs, leave that out, and"
+    assert (hint in output.splitlines()[-1]) == is_named
 
 
 def test_names_do_not_control_the_terminal(run):

@@ -1,8 +1,8 @@
 """Smaller modules of tf.contrib in graphs.
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with the modules of its
-tf.contrib. All hold there but what is meant to differ: strategies and optimizers without their devices, the datasets
-and tables of older versions, and messages.
+tf.contrib. All hold there but what is meant to differ: strategies, resolvers and optimizers without their devices,
+the datasets, tables and signatures of older versions, and messages.
 """
 
 import numpy as np

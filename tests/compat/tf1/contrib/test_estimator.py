@@ -2,7 +2,7 @@
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
 `estimator, predictor = tf.contrib.estimator, tf.contrib.predictor`. All hold there, but its multi_head does not run
-UPDATE_OPS, and its predictor takes input_names beside a signature_def_key.
+UPDATE_OPS, its predictor takes input_names beside a signature_def_key, and the messages are other ones.
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
 """tf.contrib.layers: initializers, regularizers, layers under contrib's names, optimize_loss, feature columns.
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
-`layers = tf.contrib.layers`, and all hold there but those of feature columns: it sorts them otherwise, calls the table
-of a column `weights` below the column's name, and makes no one-hot of a bucketized column.
+`layers = tf.contrib.layers`, and all hold there but the message for an unknown mode and those of feature columns: it
+sorts them otherwise, calls the table of a column `weights` below the column's name, and makes no one-hot of a
+bucketized column.
 """
 
 import numpy as np

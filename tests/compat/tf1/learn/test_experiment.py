@@ -2,7 +2,9 @@
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
 `learn = tf.contrib.learn`, and trains, evaluates and exports the same. But train_and_evaluate looks for a checkpoint
-every five seconds at most there: it evaluates after steps 0 and 5. And it takes checkpoint_and_export and a predicate.
+every five seconds at most there: it evaluates after steps 0 and 5. continuous_train_and_eval trains a tenth of
+train_steps at a time there, unless train_steps_per_iteration says how many, and goes beyond train_steps: with 2 it
+evaluates after steps 2, 4 and 6. And it takes checkpoint_and_export and a predicate.
 """
 
 import json

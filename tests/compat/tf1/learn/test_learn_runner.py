@@ -1,8 +1,8 @@
 """tf.contrib.learn.learn_runner: which method of which Experiment it calls.
 
 TensorFlow 1.15.5 (Python 3.7, tensorflow==1.15.5 with protobuf<3.21) ran these tests once with
-`learn = tf.contrib.learn`, and they hold there; its hparams
-must be HParams, and the run_config that of the Experiment's Estimator.
+`learn = tf.contrib.learn`, and they hold there but for two messages; its hparams must be HParams, and its run_config
+that of the Experiment's Estimator.
 """
 
 import pytest
