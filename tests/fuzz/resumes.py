@@ -65,10 +65,10 @@ def check(case: dict, directory: Path) -> None:
     """Starts the run and resumes it, each time up to a kill; compares its steps with epochs counted apart."""
     from estimator_train.app.running import build, training
 
-    part = SimpleNamespace(trained_weights=None, estimator=None)
+    stage = SimpleNamespace(trained_weights=None, estimator=None)
     with (
         in_directory(directory),
-        mock.patch.object(training, "_parts", lambda *_: [part]),
+        mock.patch.object(training, "_stages", lambda *_: [stage]),
         mock.patch.object(build, "local_strategy", lambda _: None),
     ):
         epochs = {0: Fraction(0)}  # how many were done, by the steps of the checkpoints
