@@ -83,7 +83,7 @@ def chief_of(cluster):
     tf_config({"cluster": cluster, "task": task("chief")}, this_task)
 
 
-# What the error has to name, and the call.
+# Each pair has what the error must name, and the call that raises it.
 CALLS = (
     ("Hooks hook", "train(hooks=['hook'])"),
     ("Hooks CallbacksHook", "train(hooks=[CALLBACK])"),

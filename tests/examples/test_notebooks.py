@@ -85,7 +85,7 @@ def test_the_oct_notebook_has_bars_and_few_lines_below_its_cells(tmp_path, monke
     assert "Saving dict" not in shown(cells)  # the lines of the run have its metrics
     results = [output.data for cell in cells for output in cell.outputs if output.output_type == "execute_result"]
     tables = [data["text/html"] for data in results if "text/html" in data]
-    # Those of the dataset, the evaluation, and the Estimator twice.
+    # The dataset and the evaluation show one each, and the Estimator shows two.
     assert len([table for table in tables if "<table>" in table]) == 4
     (report,) = [table for table in tables if table.startswith("<iframe srcdoc=")]
     assert "accuracy over the global steps" in report

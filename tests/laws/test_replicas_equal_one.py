@@ -23,7 +23,7 @@ def test_replicas_train_as_one_does_on_their_batches(kind, replicas, mirrored, t
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
-    # Of the batches of all replicas; but a head's loss is that of the first replica, which alone writes summaries.
+    # The logged loss covers the batches of all replicas. A head logs that of the first, which alone writes summaries.
     for tag in {"canned": [], "model_fn": ["loss"]}.get(kind, ["loss", "accuracy"]):
         logged = scalars(one.model_dir, tag)
         assert len(logged) == 4

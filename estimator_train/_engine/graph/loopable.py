@@ -192,12 +192,12 @@ def _constant_bytes(op: tf.Operation) -> int:
 
 
 def suit_one_thread(ops: set[tf.Operation]) -> bool:
-    """Returns whether the thread that calls may run `ops`, each as soon as it can, with nothing to wait for but data.
+    """Returns whether the thread that calls may run `ops`, each as soon as it can, waiting for nothing but data.
 
-    TensorFlow then begins what an op has made ready inside of this op, if it is not done at once. A loop in the step
-    could nest so deep that it has no stack left; the loop over steps returns where it reads a batch.
+    TensorFlow then begins what an op has made ready inside of this op, if it is not done at once. A loop among `ops`
+    could nest so deep that no stack is left.
     """
-    if not any(op.type == READ for op in ops) or any(_refusal(op) for op in ops):
+    if any(_refusal(op) for op in ops):
         return False
     functions = _functions_called_by(ops).values()
     if any(nodes is None for nodes in functions):

@@ -1,8 +1,9 @@
 """LoopedSteps: a session's steps of a model_fn's graph, many in one call where this gives what single steps give."""
 
+import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -82,8 +83,8 @@ class LoopedSteps:
         self._draws = {op for op in self._ops if op.type in DRAWS}
         self._refusal = self._reason_for_single_steps(hooks)
         self._elements_of = MadeOfFetches(self._all_elements)
-        self._may_use_caller = not (_says_which_threads(session_config) or tf.config.get_visible_devices("GPU"))
-        self._suits_caller = MadeOfFetches(self._all_suit_one_thread)
+        self._has_own_threads = _says_which_threads(session_config)
+        self._suit_caller: dict[tf.Operation, bool] = {}  # of the ops that have been fetched so far
         self._count: int | None = None
         self._fastest = self._latest = math.inf  # seconds of a step
         self._singles = 0  # steps that have run alone
@@ -104,33 +105,35 @@ class LoopedSteps:
         run_metadata: tf.compat.v1.RunMetadata | None = None,
     ) -> Any:
         """Like `run`, which is that of the session, but a step may be the last one of many."""
-        if self._refusal:
+        with self._graph.as_default():  # tensors can be dict keys in graph mode only
+            elements = self._elements_of(fetches)
+            if not all(element in elements for element in self._step):
+                if not self._refusal:
+                    self._check_draws(elements)
+                return run(fetches, feed_dict, options, run_metadata)
+            options = self._options(elements, options)
+            if not self._refusal:
+                return self._run(run, elements, fetches, feed_dict, options, run_metadata)
             begun = time.monotonic()
-            values = run(fetches, feed_dict, self._options(fetches, options), run_metadata)
+            values = run(fetches, feed_dict, options, run_metadata)
             self._latest = time.monotonic() - begun
             return values
-        with self._graph.as_default():  # tensors can be dict keys in graph mode only
-            return self._run(run, fetches, feed_dict, options, run_metadata)
 
     def _run(
         self,
         run: Runs,
+        elements: dict[Any, None],
         fetches: Any,
         feed_dict: dict[Any, Any] | None,
         options: tf.compat.v1.RunOptions | None,
         run_metadata: tf.compat.v1.RunMetadata | None,
     ) -> Any:
-        elements = self._elements_of(fetches)
-        if not all(element in elements for element in self._step):
-            self._check_draws(elements)
-            return run(fetches, feed_dict, options, run_metadata)
         if self._count is None:
             self._count = int(run(self._global_step))
             if self._draws and self._loop is None and self._limits.left(self._count) < _FEW_STEPS:
                 self._refuse(f"it ends within {_FEW_STEPS} steps")
                 return run(fetches, feed_dict, options, run_metadata)
         count, seconds = self._limits.next(self._count)
-        options = self._options(fetches, options)
         begun = time.monotonic()
         if not self._is_loop_worthwhile(count, seconds) or not self._can_loop(elements, feed_dict):
             values = run(fetches, feed_dict, options, run_metadata)
@@ -155,12 +158,27 @@ class LoopedSteps:
         self._took(int(done), time.monotonic() - begun)
         return values
 
-    def _options(self, fetches: Any, given: tf.compat.v1.RunOptions | None) -> tf.compat.v1.RunOptions | None:
-        if not self._may_use_caller or self._latest >= _SHORT_STEP or not self._suits_caller(fetches):
+    def _options(
+        self, elements: Iterable[Any], given: tf.compat.v1.RunOptions | None
+    ) -> tf.compat.v1.RunOptions | None:
+        """Returns the options for a step that fetches `elements`."""
+        if self._latest >= _SHORT_STEP or not self._step_suits_caller:
             return given
+        for op in {getattr(element, "op", element) for element in elements}:
+            if op not in self._suit_caller:
+                self._suit_caller[op] = loopable.suit_one_thread(step_ops([op]) - self._ops)
+            if not self._suit_caller[op]:
+                return given
         options = _copy_of(given)
         options.inter_op_thread_pool = _CALLER
         return options
+
+    @functools.cached_property
+    def _step_suits_caller(self) -> bool:
+        if self._has_own_threads or tf.config.get_visible_devices("GPU"):
+            return False
+        # Reading a batch ends what could nest from one step of a loop to the next.
+        return any(op.type == READ for op in self._ops) and loopable.suit_one_thread(self._ops)
 
     def _took(self, steps: int, seconds: float) -> None:
         self._count = (self._count or 0) + steps
@@ -210,9 +228,6 @@ class LoopedSteps:
             log.warning(
                 "A hook runs random ops of a step outside of it; set steps_per_loop=1 to continue their numbers."
             )
-
-    def _all_suit_one_thread(self, leaves: list[Any]) -> bool:
-        return loopable.suit_one_thread(step_ops(element for leaf in leaves for element in self._elements(leaf)))
 
     def _all_elements(self, leaves: list[Any]) -> dict[Any, None]:
         return dict.fromkeys(element for leaf in leaves for element in self._elements(leaf))

@@ -32,15 +32,15 @@ class MadeOfFetches(Generic[_Made]):
 
     def __init__(self, make: Callable[[list[Any]], _Made]) -> None:
         self._make = make
-        self._made: dict[tuple[int, ...], tuple[_Made, list[Any]]] = {}  # by the ids of the leaves, which stay alive
+        self._made: dict[tuple[int | str, ...], tuple[_Made, list[Any]]] = {}  # by names and ids of leaves kept alive
 
     def __call__(self, fetches: Any) -> _Made:
         leaves: list[Any] = []
         map_fetches(leaves.append, fetches)
-        key = tuple(map(id, leaves))
+        key = tuple(leaf if isinstance(leaf, str) else id(leaf) for leaf in leaves)
         if key in self._made:
             return self._made[key][0]
         made = self._make(leaves)
-        if all(isinstance(leaf, tf.Tensor | tf.Operation | tf.Variable) for leaf in leaves):  # others may be new ones
+        if all(isinstance(leaf, str | tf.Tensor | tf.Operation | tf.Variable) for leaf in leaves):  # others may be new
             self._made[key] = made, leaves
         return made

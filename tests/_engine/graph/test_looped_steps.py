@@ -15,7 +15,7 @@ import warm_python
 from slow_cases import slow
 
 import estimator_train as et
-from estimator_train._engine.graph import looped_steps, session
+from estimator_train._engine.graph import loopable, looped_steps, session
 from estimator_train.canned import v1 as canned_v1
 from estimator_train.compat.drop_in import tpu
 
@@ -426,6 +426,22 @@ def test_short_steps_run_in_the_calling_thread_unless_a_config_has_pools(setting
     monkeypatch.setattr(looped_steps, "_SHORT_STEP", 1e9)  # on a busy machine, too
     estimator_of(plain, tmp_path, **settings).train(input_fn, max_steps=10)
     assert used == pools
+
+
+def test_ops_that_a_hook_fetches_by_name_are_judged_once(monkeypatch, tmp_path):
+    class ByName(v1.train.SessionRunHook):
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs("shown:0")
+
+    judged, suit_one_thread = [], loopable.suit_one_thread
+    monkeypatch.setattr(loopable, "suit_one_thread", lambda ops: judged.append(ops) or suit_one_thread(ops))
+    monkeypatch.setattr(looped_steps, "_SHORT_STEP", 1e9)
+    counts, settings = [], dict.fromkeys(("log_step_count_steps", "save_summary_steps"))
+    for steps in (5, 10):
+        judged.clear()
+        estimator_of(plain, tmp_path / str(steps), **settings).train(input_fn, hooks=[ByName()], max_steps=steps)
+        counts.append(len(judged))
+    assert counts[0] == counts[1] > 0
 
 
 def test_a_nan_ends_a_call_of_many_steps_and_nothing_is_saved_after_it(calls, tmp_path):

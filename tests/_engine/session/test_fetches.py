@@ -17,12 +17,13 @@ def test_mapped_fetches_keep_the_types_and_the_order_of_containers():
     assert list(mapped[0].one) == ["b", 3] and mapped[0].one["new"] == [] and with_default["b"] == 1
 
 
-def test_fetches_of_tensors_are_looked_up_once_and_others_each_time(graph):
+def test_fetches_of_tensors_and_names_are_looked_up_once_and_others_not(graph):
     made = []
     of_fetches = MadeOfFetches(lambda leaves: made.append(leaves) or len(made))
     one, other = tf.constant(1), tf.no_op()
     assert [of_fetches({"a": one, "b": [other]}) for _ in range(3)] == [1, 1, 1]
     assert of_fetches([one, other]) == 1  # the same leaves
     assert of_fetches([other, one]) == 2
-    assert [of_fetches(["name", one]) for _ in range(2)] == [3, 4]
-    assert made == [[one, other], [other, one], ["name", one], ["name", one]]
+    assert [of_fetches(["".join(["na", "me"]), one]) for _ in range(2)] == [3, 3]  # texts of their own
+    assert [of_fetches([b"name", one]) for _ in range(2)] == [4, 5]
+    assert made == [[one, other], [other, one], ["name", one], [b"name", one], [b"name", one]]
