@@ -37,10 +37,14 @@ class MadeOfFetches(Generic[_Made]):
     def __call__(self, fetches: Any) -> _Made:
         leaves: list[Any] = []
         map_fetches(leaves.append, fetches)
-        key = tuple(leaf if isinstance(leaf, str) else id(leaf) for leaf in leaves)
+        key = tuple(map(_key_of, leaves))
         if key in self._made:
             return self._made[key][0]
         made = self._make(leaves)
         if all(isinstance(leaf, str | tf.Tensor | tf.Operation | tf.Variable) for leaf in leaves):  # others may be new
             self._made[key] = made, leaves
         return made
+
+
+def _key_of(leaf: Any) -> int | str:
+    return leaf if isinstance(leaf, str) else id(leaf)
